@@ -7,8 +7,9 @@ from itertools import pairwise
 from math import hypot
 from typing import Any
 
+from accel.evaluation.significance import Interval
+from examples.markdown import table, verdict, with_interval
 from examples.queue_tables import Run
-from examples.tables import table
 from examples.transformer_grammars import ensembles, evolution, hybrids
 from examples.transformer_grammars.regressions import CONTEXTS, FREQUENCIES
 
@@ -33,13 +34,14 @@ def regressions(found: dict[str, Any]) -> str:
     for name, order in ORDERS.items():
         cases = {case: found[name]["coefficients"][case] for case in order if case in found[name]["coefficients"]}
         for case, one in cases.items():
-            cells = _interval(one["estimate"], one["standard_error"])
-            rows.append((name, case, f"{one['terminals']:,}", cells, f"{PAPER[case]:+.2f}", ""))
+            cell = with_interval(_normal(one["estimate"], one["standard_error"]), 4)
+            rows.append((name, case, f"{one['terminals']:,}", cell, f"{PAPER[case]:+.2f}", ""))
         for one, other in pairwise(cases):
             value = cases[one]["estimate"] - cases[other]["estimate"]
             error = hypot(cases[one]["standard_error"], cases[other]["standard_error"])
-            paper = f"{PAPER[one] - PAPER[other]:+.2f}"
-            rows.append((name, f"{one} less {other}", "", _interval(value, error), paper, _verdict(value, error)))
+            interval, paper = _normal(value, error), f"{PAPER[one] - PAPER[other]:+.2f}"
+            judged = verdict(interval.low, interval.high)
+            rows.append((name, f"{one} less {other}", "", with_interval(interval, 4), paper, judged))
     head = ("regression", "terminals that are", "number", "TG less TXL (CC), nats", "paper", "the paper's order")
     high, medium = found["thresholds"]
     limits = f"High: a share of training terminals of at least {high:g}, medium: {medium:g}."
@@ -70,9 +72,5 @@ def _found(run: Run) -> Any:
     return figures["found"]
 
 
-def _interval(value: float, error: float) -> str:
-    return f"{value:+.4f} ({value - Z * error:+.4f} to {value + Z * error:+.4f})"
-
-
-def _verdict(value: float, error: float) -> str:
-    return "open" if abs(value) <= Z * error else "confirmed" if value > 0 else "refuted"
+def _normal(value: float, error: float) -> Interval:
+    return Interval(value, value - Z * error, value + Z * error)

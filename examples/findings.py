@@ -1,4 +1,4 @@
-"""What a program finds: figures that are measured once, means with intervals, a table, a picture and a result file."""
+"""What a program finds: figures that are measured once, means with intervals, a picture and a result file."""
 
 from __future__ import annotations
 
@@ -38,12 +38,6 @@ def hours(directories: Iterable[Path]) -> float:
 def interval(values: Sequence[float]) -> Interval:
     """Return the mean with its bootstrapped 95 % interval; for a single value both ends are that value."""
     return bootstrap_interval(values) if len(values) > 1 else Interval(values[0], values[0], values[0])
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:
-    """Return a table in Markdown whose first columns are names."""
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * n_names + "---:|" * (len(head) - n_names)]
-    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
 
 
 def finish(

@@ -14,8 +14,8 @@ from accel.evaluation.induction import ORACLE
 from accel.evaluation.significance import Interval, bootstrap_interval, scipy_stats, welch
 from accel.evaluation.syntaxgym import CIRCUITS
 from examples.gpst.measure import NO_SYNC, TIES, WAYS
+from examples.markdown import spread, table, verdict, with_interval
 from examples.queue_tables import OF_RUN, Run, of_run
-from examples.tables import spread, table
 
 SIZES = {"gpst_small": "small", "gpst": "larger"}
 MODELS = {"gpst": "GPST", "gpt2": "GPT-2"}
@@ -65,11 +65,11 @@ def differences(runs: Sequence[Run]) -> str:
         if len(parts) > 1:
             members_of["all"] = list(parts.values())
         for seed, members in members_of.items():
-            cells = [_difference(members, *pair) for pair in DIFFERENCES.values()]
-            rows.append((size, treebank, seed, *map(_shown, cells), _verdict(cells[0])))
+            rows.append((size, treebank, seed, *_judged(_difference(members, *pair) for pair in DIFFERENCES.values())))
         if len(parts) > 1:
-            cells = [_over_seeds(list(parts.values()), *pair) for pair in DIFFERENCES.values()]
-            rows.append((size, treebank, "over seeds", *map(_shown, cells), _verdict(cells[0])))
+            of_seeds = list(parts.values())
+            cells = _judged(_over_seeds(of_seeds, *pair) for pair in DIFFERENCES.values())
+            rows.append((size, treebank, "over seeds", *cells))
     return table(("size", "treebank", "seed", *DIFFERENCES, "paper's order of sync"), rows, n_names=3)
 
 
@@ -136,12 +136,10 @@ def _over_seeds(parts: Sequence[dict[str, Any]], one: str, other: str) -> Interv
     return Interval(mean, mean - half, mean + half)
 
 
-def _shown(interval: Interval) -> str:
-    return f"{interval.value:+.1f} ({interval.low:+.1f} to {interval.high:+.1f})"
-
-
-def _verdict(interval: Interval) -> str:
-    return "confirmed" if interval.low > 0 else "refuted" if interval.high < 0 else "open"
+def _judged(intervals: Iterable[Interval]) -> tuple[str, ...]:
+    """Return the differences with their intervals, and the verdict on the first one."""
+    sync, *others = intervals
+    return *(with_interval(interval, 1) for interval in (sync, *others)), verdict(sync.low, sync.high)
 
 
 def _columns(runs: Sequence[Run]) -> list[list[float]]:

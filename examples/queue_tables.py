@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from examples.markdown import table
 from examples.queue_runs import RUNS
 from examples.result_files import NAMES
-from examples.tables import table
 
 Run = dict[str, Any]
 

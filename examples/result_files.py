@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,6 @@ PAPER_FIGURES = {"tg": "30.3, 93.7, 82.5", "txl_cc": "29.8, 93.6, 80.2", "txl_te
 """Of the paper's Table 1: perplexity and SG of the models of BLLIP's sentences, F1 of those of the Penn Treebank."""
 FOLDER = Path(__file__).with_name("results")
 Result = dict[str, Any]
-
-_FIELDS = {
-    "perplexity": ("perplexity", "value", 1),
-    "documents": ("perplexity", "value", 1),
-    "F1": ("rerank", "f1", 1),
-    "SG": ("syntaxgym", "mean", 100),
-}
 
 
 def result_name(split: str) -> str:
@@ -64,19 +57,28 @@ def of_documents(result: Result) -> bool:
 
 
 def value_of(result: Result, measure: str) -> float | None:
-    """Return a measure of a result; SG in per cent; None if it was not measured.
+    """Return a measure of a result; F1 and SG in per cent; None if it was not measured."""
+    value: float | None = _VALUES[measure](result)
+    return value
 
-    An exact perplexity stands beside the estimates.
-    """
-    if measure == ESTIMATED:
-        scores = {} if of_documents(result) else result.get("perplexity", {})
-        if not scores or (scores["is_bound"] and "estimate" not in scores):
-            return None
-        return float(scores["estimate"]["value"] if scores["is_bound"] else scores["value"])
-    if measure in ("perplexity", "documents") and of_documents(result) != (measure == "documents"):
-        return None
-    name, field, scale = _FIELDS[measure]
-    return float(scale * result[name][field]) if name in result else None
+
+def _of_sentences(result: Result) -> Result:
+    return {} if of_documents(result) else result.get("perplexity", {})
+
+
+def _estimated(result: Result) -> float | None:
+    """Return the estimate of a perplexity; an exact one stands beside the estimates."""
+    scores = _of_sentences(result)
+    return scores.get("estimate", {}).get("value") if scores.get("is_bound") else scores.get("value")
+
+
+_VALUES: dict[str, Callable[[Result], Any]] = {
+    "perplexity": lambda result: _of_sentences(result).get("value"),
+    ESTIMATED: _estimated,
+    "documents": lambda result: result["perplexity"]["value"] if of_documents(result) else None,
+    "F1": lambda result: result["rerank"]["f1"] if "rerank" in result else None,
+    "SG": lambda result: 100 * result["syntaxgym"]["mean"] if "syntaxgym" in result else None,
+}
 
 
 def values_of(results: Sequence[Result], measure: str) -> dict[str, list[float]]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import log
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from accel.evaluation.significance import bootstrap, welch
 from accel.evaluation.syntaxgym import CIRCUITS
+from examples.markdown import spread, table, with_interval
 from examples.result_files import (
     ESTIMATED,
     MODELS,
@@ -101,15 +102,15 @@ def _curve(result: Result) -> tuple[list[int], list[float]]:
 
 def table_2(results: Sequence[Result]) -> str:
     """Return the measures of all models on the validation split, and Welch's p of the difference to TG."""
-    rows = []
+    measures, rows = [measure for measure in PAPER if measure != ESTIMATED], []
     for name, group in grouped([result for result in results if split_of(result) == "valid"]).items():
-        measured = {measure: values_of(group, measure) for measure in PAPER if measure != ESTIMATED}
+        measured = {measure: values_of(group, measure) for measure in measures}
         for model in NAMES:
             counts = [len(values[model]) for values in measured.values() if model in values]
             if counts:
                 cells = (_with_p(values, model) for values in measured.values())
                 rows.append((name.removesuffix(", valid"), NAMES[model], str(max(counts)), *cells))
-    return table(("trained on", "model", "seeds", *(x for x in PAPER if x != ESTIMATED)), rows, n_names=2)
+    return table(("trained on", "model", "seeds", *measures), rows, n_names=2)
 
 
 def _with_p(values: dict[str, list[float]], model: str) -> str:
@@ -118,12 +119,6 @@ def _with_p(values: dict[str, list[float]], model: str) -> str:
     differ = min(len(set(of_model)), len(set(of_tg))) > 1
     p = f" (p = {welch(of_model, of_tg).p:.2g})" if model != "tg" and differ else ""
     return f"{spread(of_model)}{p}"
-
-
-def spread(values: Sequence[float], digits: int = 2) -> str:
-    """Return mean and sample deviation; of one value the value; of none nothing."""
-    deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{fmean(values):.{digits}f}{deviation}" if values else ""
 
 
 def circuits(results: Sequence[Result]) -> str:
@@ -167,10 +162,8 @@ def differences(results: Sequence[Result]) -> str:
             f1 = ""
             if len(one["rows"][0]) == len(other["rows"][0]) == 5:
                 brackets = [np.array(result["rows"], float).T[2:] for result in (one, other)]
-                f1_interval = bootstrap([*brackets[0], *brackets[1]], _f1, paired=True)
-                f1 = f"{f1_interval.value:+.2f} ({f1_interval.low:+.2f} to {f1_interval.high:+.2f})"
-            nats_a_word = f"{nats.value:+.4f} ({nats.low:+.4f} to {nats.high:+.4f})"
-            rows.append((trained_on(one), names, str(one["seed"]), nats_a_word, f1))
+                f1 = with_interval(bootstrap([*brackets[0], *brackets[1]], _f1, paired=True), 2)
+            rows.append((trained_on(one), names, str(one["seed"]), with_interval(nats, 4), f1))
     return table(("trained on", "models", "seed", "nats a word", "F1"), rows, n_names=2)
 
 
@@ -248,11 +241,6 @@ def sources(results: Sequence[Result]) -> str:
 
 def _interval(bounds: Sequence[float], scale: float) -> str:
     return f" ({scale * bounds[0]:.1f} to {scale * bounds[1]:.1f})"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * n_names + "---:|" * (len(head) - n_names)]
-    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
 
 
 TABLES: dict[str, Callable[[Sequence[Result]], str]] = {

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from accel.evaluation.significance import welch
-from examples.tables import spread, table
+from examples.markdown import spread, table
 from examples.task_results import TaskResult, value_of
 from examples.treeformer import sizes
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from accel.evaluation.significance import welch
+from accel.evaluation.significance import Interval, welch
+from examples.markdown import table, verdict, with_interval
 from examples.result_files import ESTIMATED, NAMES, PAPER, Result, grouped, of_documents, split_of
 from examples.result_files import value_of as value_of_grammar
-from examples.tables import table
 from examples.task_results import TaskResult, value_of
 from examples.task_tables import SOURCES, TASKS
 from examples.treeformer.sizes import variant_of
@@ -95,15 +95,14 @@ def judge(better: Sequence[float], worse: Sequence[float], *, lower: bool = Fals
     >>> judge([4.0, 6.0, 8.0], [1.0, 2.0, 3.0])
     ('+4.00 (-0.16 to +8.16)', 'open')
     """
-    difference = f"{fmean(better) - fmean(worse):+.2f}"
+    difference = fmean(better) - fmean(worse)
     if min(len(better), len(worse)) < 2:
-        return difference, "open: one seed, no interval"
+        return f"{difference:+.2f}", "open: one seed, no interval"
     if min(len(set(better)), len(set(worse))) < 2:
-        return difference, "open: equal values, no interval"
+        return f"{difference:+.2f}", "open: equal values, no interval"
     test = welch(better, worse)
     low, high = (-test.high, -test.low) if lower else (test.low, test.high)
-    verdict = "confirmed" if low > 0 else "refuted" if high < 0 else "open"
-    return f"{difference} ({test.low:+.2f} to {test.high:+.2f})", verdict
+    return with_interval(Interval(difference, test.low, test.high), 2), verdict(low, high)
 
 
 def _row_of_task(claim: Claim, results: Sequence[TaskResult]) -> tuple[str, ...]:
@@ -114,11 +113,11 @@ def _row_of_task(claim: Claim, results: Sequence[TaskResult]) -> tuple[str, ...]
         both = [[result for result in measured if result["model"] == model] for model in (claim.better, claim.worse)]
         if all(both):
             values = ([value_of(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
-            difference, verdict = judge(*values, lower=claim.lower)
+            difference, judged = judge(*values, lower=claim.lower)
             trained = [result for of_model in both for result in of_model]
             improving = [result["still_improving"] for result in trained if "still_improving" in result]
             counts = _counts(both, [result["steps"] for result in trained], improving)
-            return claim.place, order, task.partition("/")[2], difference, *counts, _so_far(verdict, improving)
+            return claim.place, order, task.partition("/")[2], difference, *counts, _so_far(judged, improving)
     return claim.place, order, "", "", "0", "", "", "not run"
 
 
@@ -146,22 +145,22 @@ def _row_of_grammar(claim: Claim, group: Sequence[Result]) -> tuple[str, ...] | 
     if not all(both):
         return None
     one, other = ([value_of_grammar(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
-    difference, verdict = judge(one, other, lower=claim.lower)
+    difference, judged = judge(one, other, lower=claim.lower)
     exact_is_lower = claim.measure != ESTIMATED and (
         (claim.better == EXACT and fmean(one) < fmean(other)) or (claim.worse == EXACT and fmean(other) < fmean(one))
     )
-    if claim.lower and exact_is_lower and verdict in ("confirmed", "refuted"):
-        verdict = f"open: a {'sum over some trees' if of_documents(both[0][0]) else 'bound'}"
+    if claim.lower and exact_is_lower and judged in ("confirmed", "refuted"):
+        judged = f"open: a {'sum over some trees' if of_documents(both[0][0]) else 'bound'}"
     trained = [result for of_model in both for result in of_model]
     curves = [[loss for _, loss in result["validation"]] for result in trained if "validation" in result]
     improving = [min(losses) == losses[-1] for losses in curves]
     counts = _counts(both, [result["settings"]["steps"] for result in trained], improving)
     order = f"{NAMES[claim.better]} before {NAMES[claim.worse]}"
-    return claim.place, order, difference, *counts, _so_far(verdict, improving)
+    return claim.place, order, difference, *counts, _so_far(judged, improving)
 
 
-def _so_far(verdict: str, improving: Sequence[bool]) -> str:
-    return f"{verdict} so far" if verdict in ("confirmed", "refuted") and improving and all(improving) else verdict
+def _so_far(judged: str, improving: Sequence[bool]) -> str:
+    return f"{judged} so far" if judged in ("confirmed", "refuted") and improving and all(improving) else judged
 
 
 def _pairs(order: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from accel import cli
 from accel.data.generated.grammar import ENGLISH
+from examples import markdown
 from refimpl.trees import Tree, words
 
 EXPECTED = Path(__file__).with_name("expected.json")  # of the programs without options: [figure, tolerance]
@@ -41,11 +42,11 @@ def write_sentences(out: Path, n_train: int, n_test: int) -> list[str | Path]:
 
 def table(figures: Figures, columns: Sequence[str], scale: float = 100.0) -> str:
     """Return the figures times `scale` in Markdown, a row for each model; a missing figure leaves its cell empty."""
-    lines = [f"| model | {' | '.join(columns)} |", f"|---{'|---:' * len(columns)}|"]
-    for model, row in figures.items():
-        cells = (f"{scale * row[column]:.1f}" if column in row else "" for column in columns)
-        lines.append(f"| {model} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [
+        (model, *(f"{scale * row[column]:.1f}" if column in row else "" for column in columns))
+        for model, row in figures.items()
+    ]
+    return markdown.table(("model", *columns), rows)
 
 
 def compare(program: str, figures: Figures, path: Path = EXPECTED) -> list[str]:

@@ -20,7 +20,7 @@ from accel.data.published.sentiment import read_sentiment
 from accel.models.fasttrees.stack import KINDS
 from accel.training.directory import write_text
 from accel.training.metrics import read_metrics
-from examples import provenance
+from examples import markdown, provenance
 from examples.fasttrees.commands import grove
 from examples.task_results import training_result, value_of
 
@@ -77,12 +77,13 @@ def random_vectors(path: Path, out: Path, seed: int) -> Path:
 
 def table(rows: Sequence[dict[str, float]]) -> str:
     """Return the rows in Markdown, beside the paper's accuracy."""
-    lines = ["| model | accuracy, % | epochs | seconds an epoch | accuracy, paper |", "|---|---:|---:|---:|---:|"]
+    head = ("model", "accuracy, %", "epochs", "seconds an epoch", "accuracy, paper")
+    cells = []
     for row in rows:
         kind = str(row["model"])
-        cells = (f"{row['accuracy']:.1f}", f"{row['epochs']}", f"{row['seconds']:.0f}", f"{PAPER[kind]:.2f}")
-        lines.append(f"| {NAMES[kind]} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        numbers = (f"{row['accuracy']:.1f}", f"{row['epochs']}", f"{row['seconds']:.0f}", f"{PAPER[kind]:.2f}")
+        cells.append((NAMES[kind], *numbers))
+    return markdown.table(head, cells)
 
 
 if __name__ == "__main__":

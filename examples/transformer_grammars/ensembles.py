@@ -23,7 +23,8 @@ import accel
 from accel.drawing.svg import Picture
 from accel.scoring.trees import event_logps, of_words, tree_logps
 from accel.trained.opening import open_model
-from examples.findings import Figures, digest_of, finish, hours, interval, kept, table
+from examples.findings import Figures, digest_of, finish, hours, interval, kept
+from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
 from examples.provenance import digests
 from examples.result_files import MODELS

@@ -22,13 +22,14 @@ from accel.models.transformer_grammars import model as transformer_grammar
 from accel.trained.opening import open_model
 from accel.training.checkpoint import read_state
 from accel.training.run import KEPT
-from examples.findings import Figures, finish, hours, interval, table
+from examples.findings import Figures, finish, hours, interval
+from examples.markdown import spread, table
 from examples.panels import Panel, Series, draw_panels
 from examples.provenance import digests
 from examples.result_files import MODELS
 from examples.transformer_grammars.analyses import measured, parser_of, trained
 from examples.transformer_grammars.sentences import Data, read_data, readable_pairs, test_proposals
-from examples.transformer_grammars.train import split_files, spread
+from examples.transformer_grammars.train import split_files
 
 COLUMNS = {"perplexity": ("perplexity", 2, 1.0), "agreement": ("agreement, %", 1, 100.0), "SG": ("SG, %", 1, 100.0)}
 

@@ -29,7 +29,8 @@ from accel.scoring.trees import tree_logps
 from accel.trained.opening import Model, open_model
 from accel.training.directory import write_text
 from examples.fasttrees.commands import grove
-from examples.findings import Figures, digest_of, finish, hours, table
+from examples.findings import Figures, digest_of, finish, hours
+from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
 from examples.transformer_grammars.analyses import parser_of, trained
 from examples.transformer_grammars.sentences import Data

@@ -15,11 +15,11 @@ from typing import Any
 import accel
 from accel.drawing.svg import Picture
 from accel.models.transformer_grammars.model import Config
-from examples.findings import Figures, finish, hours, interval, table
+from examples.findings import Figures, finish, hours, interval
+from examples.markdown import spread, table
 from examples.panels import Panel, Series, draw_panels
 from examples.transformer_grammars.analyses import measured, parser_of, trained
 from examples.transformer_grammars.sentences import read_data
-from examples.transformer_grammars.train import spread
 
 KINDS = {"heads": "unrestricted heads", "top": "top layers", "bottom": "bottom layers"}
 METRICS = {"perplexity": ("perplexity, upper bound", 1.0), "agreement": ("agreement, %", 100.0), "SG": ("SG, %", 100.0)}

@@ -29,7 +29,8 @@ from accel.drawing.svg import Picture
 from accel.evaluation.significance import Regression, least_squares
 from accel.scoring.trees import check_ensemble, event_logps
 from accel.trained.opening import Model, open_model
-from examples.findings import Figures, digest_of, finish, hours, table
+from examples.findings import Figures, digest_of, finish, hours
+from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
 from examples.provenance import digests
 from examples.transformer_grammars.analyses import parser_of, trained

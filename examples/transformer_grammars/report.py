@@ -19,6 +19,7 @@ from accel.drawing.mask import draw_mask, draw_weights
 from accel.drawing.svg import Picture, save, svg
 from accel.drawing.tree import draw_tree
 from accel.trained.opening import open_model
+from examples.markdown import table
 
 GARDEN_PATH = "(S (NP (NP the horse) (VP raced (PP past (NP the barn)))) (VP fell) .)"
 
@@ -71,7 +72,7 @@ def write_report(
             markdown += [part, ""]
         elif isinstance(part, list):
             html.append(_html_table(part))
-            markdown += [_markdown_table(part), ""]
+            markdown += [table(part[0], part[1:]), ""]
         else:
             name, picture = part
             save(picture, out / f"{name}.svg")
@@ -82,7 +83,7 @@ def write_report(
     text = "\n".join([head, f"<h1>{_TITLE}</h1>", *html, "</html>\n"])
     (out / "report.html").write_text(text, encoding="utf-8")
     (out / "report.md").write_text("\n".join(markdown), encoding="utf-8")
-    return "\n\n".join(_markdown_table(part) for part in parts if isinstance(part, list))
+    return "\n\n".join(table(part[0], part[1:]) for part in parts if isinstance(part, list))
 
 
 def _perplexities(figures: Mapping[str, Any], models: Mapping[str, str]) -> Rows:
@@ -130,8 +131,3 @@ def _html_table(rows: Rows) -> str:
     cells = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows[1:]]
     head = "".join(f"<th>{escape(cell)}</th>" for cell in rows[0])
     return f"<div><table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table></div>"
-
-
-def _markdown_table(rows: Rows) -> str:
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], f"|---{'|---:' * (len(rows[0]) - 1)}|", *lines[1:]])

@@ -27,7 +27,8 @@ from accel.training.optimizer import clip_factor, norm, update
 from accel.training.run import start
 from accel.training.settings import TrainingConfig
 from benchmarks.timing import CLOCKS, Clock, Times
-from examples.findings import Figures, digest_of, finish, table
+from examples.findings import Figures, digest_of, finish
+from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
 from examples.provenance import digests
 from examples.result_files import MODELS

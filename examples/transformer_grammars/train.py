@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from math import fsum, prod
 from pathlib import Path
-from statistics import mean, stdev
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +29,7 @@ from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import METRICS, TrainingConfig, train
+from examples import markdown
 from examples.result_files import MODELS
 from refimpl.transformer_grammars.marginal import perplexity
 
@@ -62,24 +62,18 @@ def table(results: Sequence[dict[str, Any]]) -> str:
     """Return a Markdown table: mean and sample deviation over the seeds of each model."""
     head = ("model", "seeds", "parameters", "steps", "valid: nats an event", "test: nats an event",
             "valid: word perplexity", "test: word perplexity", "seconds")  # fmt: skip
-    lines = [f"| {' | '.join(head)} |", f"|---{'|---:' * (len(head) - 1)}|"]
+    rows = []
     for model, name in MODELS.items():
         runs = [result for result in results if result["model"] == model]
         if not runs:
             continue
         bound = "" if model == "txl_terminals" else "≤ "
         cells = [name, str(len(runs)), f"{runs[0]['parameters']:,}", f"{runs[0]['steps']:,}"]
-        cells += [spread([run[split]["loss"] for run in runs], 3) for split in SPLITS[1:]]
-        cells += [bound + spread([run[split]["perplexity"] for run in runs], 1) for split in SPLITS[1:]]
-        cells.append(spread([run["seconds"] for run in runs], 0))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def spread(values: Sequence[float], digits: int, scale: float = 1.0) -> str:
-    """Return mean ± sample deviation."""
-    centre = f"{scale * mean(values):,.{digits}f}"
-    return centre if len(values) < 2 else f"{centre} ± {scale * stdev(values):,.{digits}f}"
+        cells += [markdown.spread([run[split]["loss"] for run in runs], 3) for split in SPLITS[1:]]
+        cells += [bound + markdown.spread([run[split]["perplexity"] for run in runs], 1) for split in SPLITS[1:]]
+        cells.append(markdown.spread([run["seconds"] for run in runs], 0))
+        rows.append(cells)
+    return markdown.table(head, rows) + "\n"
 
 
 def _train_all(options: argparse.Namespace, files: dict[str, Path]) -> None:

@@ -25,10 +25,10 @@ from accel.drawing.svg import Picture
 from accel.models.encoder_decoder.config import parameter_shapes
 from accel.trained.opening import open_model
 from examples.fasttrees.commands import grove
-from examples.findings import Figures, finish, hours, interval, kept, seeds_of, table
+from examples.findings import Figures, finish, hours, interval, kept, seeds_of
+from examples.markdown import spread, table
 from examples.panels import Panel, Series, draw_panels
 from examples.provenance import digests
-from examples.transformer_grammars.train import spread
 from examples.treeformer import head_final
 
 CHARTS = {

@@ -26,7 +26,8 @@ from accel.drawing.svg import Picture
 from accel.models.encoder_decoder import model
 from accel.models.encoder_decoder.config import Config
 from benchmarks.timing import CLOCKS, Clock
-from examples.findings import Figures, finish, table
+from examples.findings import Figures, finish
+from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
 
 CHARTS = {"Transformer": "none", "Treeformer, paper": "paper", "Treeformer, released": "released"}

@@ -1,0 +1,38 @@
+"""Tables in Markdown, and what stands in their cells: means with deviations, intervals, verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean, stdev
+
+from accel.evaluation.significance import Interval
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:
+    """Return a table whose first columns are names."""
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * n_names + "---:|" * (len(head) - n_names)]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
+
+
+def spread(values: Sequence[float], digits: int = 2, scale: float = 1.0) -> str:
+    """Return mean and sample deviation; of one value the value; of none nothing.
+
+    >>> spread([1000, 2000], 1)
+    '1,500.0 ± 707.1'
+    """
+    deviation = f" ± {scale * stdev(values):,.{digits}f}" if len(values) > 1 else ""
+    return f"{scale * fmean(values):,.{digits}f}{deviation}" if values else ""
+
+
+def with_interval(interval: Interval, digits: int) -> str:
+    """Return a difference with its interval.
+
+    >>> with_interval(Interval(0.5, -1, 2), 1)
+    '+0.5 (-1.0 to +2.0)'
+    """
+    return f"{interval.value:+.{digits}f} ({interval.low:+.{digits}f} to {interval.high:+.{digits}f})"
+
+
+def verdict(low: float, high: float) -> str:
+    """Return the verdict on the claim that a difference is above 0, from the ends of its 95 % interval."""
+    return "confirmed" if low > 0 else "refuted" if high < 0 else "open"
