@@ -7,8 +7,7 @@ from itertools import pairwise
 from math import hypot
 from typing import Any
 
-from accel.evaluation.significance import Interval
-from examples.markdown import table, verdict, with_interval
+from examples.markdown import normal, table, verdict, with_interval
 from examples.queue_tables import Run
 from examples.transformer_grammars import ensembles, evolution, hybrids
 from examples.transformer_grammars.regressions import CONTEXTS, FREQUENCIES
@@ -18,8 +17,6 @@ PAPER = dict(zip((*FREQUENCIES, *CONTEXTS), (-0.0488, -0.2419, -0.5481, -0.2871,
 """Section 3.8: the coefficients of both regressions."""
 ORDERS = {"frequency": FREQUENCIES, "copying": ("InContextCurSentence", "NotInContext", "InContextPrevSentences")}
 """The cases of each regression in the paper's order, the best one for Transformer Grammars first."""
-Z = 1.959964
-"""A normal variable lies within so many deviations of its mean with a probability of 95 %."""
 
 
 def analyses(name: str, runs: Sequence[Run]) -> str:
@@ -34,12 +31,12 @@ def regressions(found: dict[str, Any]) -> str:
     for name, order in ORDERS.items():
         cases = {case: found[name]["coefficients"][case] for case in order if case in found[name]["coefficients"]}
         for case, one in cases.items():
-            cell = with_interval(_normal(one["estimate"], one["standard_error"]), 4)
+            cell = with_interval(normal(one["estimate"], one["standard_error"]), 4)
             rows.append((name, case, f"{one['terminals']:,}", cell, f"{PAPER[case]:+.2f}", ""))
         for one, other in pairwise(cases):
             value = cases[one]["estimate"] - cases[other]["estimate"]
             error = hypot(cases[one]["standard_error"], cases[other]["standard_error"])
-            interval, paper = _normal(value, error), f"{PAPER[one] - PAPER[other]:+.2f}"
+            interval, paper = normal(value, error), f"{PAPER[one] - PAPER[other]:+.2f}"
             judged = verdict(interval.low, interval.high)
             rows.append((name, f"{one} less {other}", "", with_interval(interval, 4), paper, judged))
     head = ("regression", "terminals that are", "number", "TG less TXL (CC), nats", "paper", "the paper's order")
@@ -70,7 +67,3 @@ WRITTEN: dict[str, Callable[[Any], str]] = {
 def _found(run: Run) -> Any:
     (figures,) = run["figures"].values()
     return figures["found"]
-
-
-def _normal(value: float, error: float) -> Interval:
-    return Interval(value, value - Z * error, value + Z * error)

@@ -7,6 +7,9 @@ from statistics import fmean, stdev
 
 from accel.evaluation.significance import Interval
 
+Z = 1.959964
+"""A normal variable lies within so many deviations of its mean with a probability of 95 %."""
+
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:
     """Return a table whose first columns are names."""
@@ -30,7 +33,12 @@ def with_interval(interval: Interval, digits: int) -> str:
     >>> with_interval(Interval(0.5, -1, 2), 1)
     '+0.5 (-1.0 to +2.0)'
     """
-    return f"{interval.value:+.{digits}f} ({interval.low:+.{digits}f} to {interval.high:+.{digits}f})"
+    return f"{interval.value:+,.{digits}f} ({interval.low:+,.{digits}f} to {interval.high:+,.{digits}f})"
+
+
+def normal(value: float, error: float) -> Interval:
+    """Return the 95 % interval of a value that is normally distributed with this standard error."""
+    return Interval(value, value - Z * error, value + Z * error)
 
 
 def verdict(low: float, high: float) -> str:

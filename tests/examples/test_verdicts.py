@@ -34,6 +34,14 @@ def test_a_verdict_needs_an_interval_on_one_side_of_0(better: list[float], worse
     assert judge([7.1, 9.1], [1.0, 3.0])[0] == "+6.10 (+0.02 to +12.18)"
 
 
+def test_one_seed_has_an_interval_over_the_examples() -> None:
+    """By hand: 1.96 times the root of (80 * 20 + 50 * 50) / 410 = 10 is 6.2."""
+    assert judge([80.0], [50.0], examples=410) == ("+30.00 (+23.80 to +36.20)", "one seed: confirmed")
+    assert judge([50.0], [80.0], examples=410)[1] == "one seed: refuted"
+    assert judge([80.0], [80.0], examples=410)[1] == "one seed: open"
+    assert judge([80.0, 80.0], [50.0], examples=410)[1] == "open: one seed, no interval"
+
+
 def of_task(task: str, model: str, values: list[float], **more: Any) -> list[TaskResult]:
     measures = [[{"name": "accuracy, 10", "unit": "%", "value": value}] for value in values]
     fields = dict.fromkeys(FIELDS) | {"task": task, "model": model, "steps": 9} | more
