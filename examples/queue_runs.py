@@ -103,9 +103,11 @@ def measured(kind: str, seed: int) -> Run:
 # 3. FastTrees, Table 2: the sizes and epochs of the released code.
 def logic(kind: str, seed: int) -> Run:
     words = f"--task logic --model {kind} --seed {seed} --data {{data}}/logical_inference"
+    answers = "examples.fasttrees.answers --checkpoint {run} --data {data}/logical_inference --out {run}/answers.json"
     hours = LOGIC_STEPS * SECONDS[f"logic {kind}"] / 3600
-    return Run(f"logic/{kind}-{seed}", "FastTrees, Table 2", hours, train(words), ("{data}/logical_inference",),
-               seed=seed, task="fasttrees/logic_50_epochs", model=kind)  # fmt: skip
+    return Run(f"logic/{kind}-{seed}", "FastTrees, Table 2", hours, (*train(words), answers),
+               ("{data}/logical_inference",), seed=seed, figures=("{run}/evaluation.json", "{run}/answers.json"),
+               task="fasttrees/logic_50_epochs", model=kind)  # fmt: skip
 
 
 # Tables 1 and 7: language models of a medium size, 25 epochs, and the F1 of their trees layer by layer.

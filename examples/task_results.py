@@ -5,7 +5,7 @@
 `task`, `model`, `seed`, `steps`; `hours` of one core, training and test; `data`, the beginnings of their SHA-256;
 `commit`, `machine`, `commands`; `measures`, each with `name`, `unit` and `value`. What is not known is null: figures
 from before there were these files have no hours, or no digests, and a `note` says where they come from. In commands
-{data} is the folder of published data, and {run} that of the run.
+{data} is the folder of published data, and {run} that of the run. `answers`, of some tasks, is of every test example.
 """
 
 from __future__ import annotations
@@ -73,7 +73,11 @@ def task_result(content: Mapping[str, Any]) -> TaskResult:
     """Return the result of a run of the queue in the form of these files."""
     result = {name: content[name] for name in ("task", "model", "seed", "data", "commit", "machine", "commands")}
     measures = []
+    answers = {}
     for path, figures in content["figures"].items():
+        if "answers" in figures:
+            answers = {"answers": figures["answers"]}
+            continue
         checkpoint = Path(path).name.removesuffix("evaluation.json").rstrip(".")  # none: the best one
         ending = f", {checkpoint}" if path.endswith(".evaluation.json") else ""
         measures += [measure | {"name": measure["name"] + ending} for measure in measures_of(figures)]
@@ -85,7 +89,7 @@ def task_result(content: Mapping[str, Any]) -> TaskResult:
     more = {"steps": steps, "hours": content["core_hours"], "measures": measures}
     if "still_improving" in content:
         more["still_improving"] = content["still_improving"]
-    return {name: (result | more)[name] for name in FIELDS} | more
+    return {name: (result | more)[name] for name in FIELDS} | more | answers
 
 
 def training_result(

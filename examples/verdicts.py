@@ -3,8 +3,8 @@
 A claim is that one model is better than another in a measure. It is confirmed if the 95 % interval of the difference
 (Welch's, over seeds) lies on the paper's side of 0, refuted if on the other side, and open otherwise; "so far" if the
 last validation of every training was its best one. Of several trainings the longest counts that both models have.
-One model of each kind has an interval where the answers are counted: over the examples of the test set, which says
-nothing about other seeds.
+Two single models have an interval where the answer to every test example is stored: over these examples, paired. It
+says nothing about other seeds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from math import sqrt
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from accel.evaluation.significance import Interval, welch
+from examples.fasttrees.answers import right_of
 from examples.markdown import normal, table, verdict, with_interval
 from examples.result_files import ESTIMATED, NAMES, PAPER, Result, grouped, of_documents, split_of
 from examples.result_files import value_of as value_of_grammar
@@ -50,13 +53,10 @@ def claims(place: str, tasks: tuple[str, ...], measure: str, *pairs: tuple[str, 
         yield Claim(place, better, worse, measure, tasks)
 
 
-PUBLISHED_LOGIC = ("fasttrees/logic_50_epochs", "fasttrees/logic_paper_size")
-LOGIC = (*PUBLISHED_LOGIC, "fasttrees/logic_4_epochs", "fasttrees/logic")
+LOGIC = tuple(f"fasttrees/logic{training}" for training in ("_50_epochs", "_paper_size", "_4_epochs", ""))
 CONV_LSTM, FAST_LSTM, LSTM_FASTER = (
     ("conv_fasttrees", "on_lstm"), ("fasttrees", "on_lstm"), ("on_lstm", "faster_fasttrees")
 )  # fmt: skip
-PAIRS = {"accuracy, 10": 1444, "accuracy, 11": 864, "accuracy, 12": 853}
-"""Of the published test sets of logical inference."""
 FAST, CONV = ("fasttrees", "transformer"), ("conv_fasttrees", "transformer")
 CHART, RELEASED = ("treeformer", "transformer"), ("treeformer_released", "transformer")
 ON_ALBERT = ("albert_treeformer", "albert")
@@ -95,20 +95,13 @@ def verdicts(paper: str, results: Sequence[Result], of_tasks: Sequence[TaskResul
     return table(HEAD, rows, n_names=3)
 
 
-def judge(
-    better: Sequence[float], worse: Sequence[float], *, lower: bool = False, examples: int = 0
-) -> tuple[str, str]:
+def judge(better: Sequence[float], worse: Sequence[float], *, lower: bool = False) -> tuple[str, str]:
     """Return the difference of the means with its interval, and the verdict on the claim that one is better.
-
-    `examples` : of the test set, if the values are per cent of right answers; 0 if they are something else
 
     >>> judge([4.0, 6.0, 8.0], [1.0, 2.0, 3.0])
     ('+4.00 (-0.16 to +8.16)', 'open')
     """
     difference = fmean(better) - fmean(worse)
-    if len(better) == len(worse) == 1 and examples:
-        interval = of_shares(better[0], worse[0], examples)
-        return with_interval(interval, 2), f"one seed: {verdict(interval.low, interval.high)}"
     if min(len(better), len(worse)) < 2:
         return f"{difference:+.2f}", "open: one seed, no interval"
     if min(len(set(better)), len(set(worse))) < 2:
@@ -118,13 +111,24 @@ def judge(
     return with_interval(Interval(difference, test.low, test.high), 2), verdict(low, high)
 
 
-def of_shares(one: float, other: float, examples: int) -> Interval:
-    """Return the difference of two shares of right answers in %, with an interval over the examples.
+def judge_answers(better: np.ndarray, worse: np.ndarray) -> tuple[str, str]:
+    """Return the same of two models' right answers to the same examples, 1 or 0 each, in %.
 
-    The models answer the same examples; the interval takes them for different ones, which makes it rather too wide.
+    >>> judge_answers(np.array([1, 1, 1, 0] * 25), np.array([1, 1, 0, 0] * 25))
+    ('+25.00 (+16.47 to +33.53)', 'one seed: confirmed')
     """
-    variances = (share * (100 - share) / examples for share in (one, other))
-    return normal(one - other, sqrt(sum(variances)))
+    differences = 100.0 * (better.astype(float) - worse)
+    interval = normal(differences.mean(), differences.std(ddof=1) / sqrt(len(differences)))
+    return with_interval(interval, 2), f"one seed: {verdict(interval.low, interval.high)}"
+
+
+def _judged(claim: Claim, both: Sequence[Sequence[TaskResult]]) -> tuple[str, str]:
+    (one, *more), (other, *others) = both
+    if "answers" in one and "answers" in other and not more + others:
+        name = claim.measure.removeprefix("accuracy, ")
+        return judge_answers(*(right_of(result["answers"][name]) for result in (one, other)))
+    values = ([value_of(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
+    return judge(*values, lower=claim.lower)
 
 
 def _row_of_task(claim: Claim, results: Sequence[TaskResult]) -> tuple[str, ...]:
@@ -134,9 +138,7 @@ def _row_of_task(claim: Claim, results: Sequence[TaskResult]) -> tuple[str, ...]
         measured = [result for result in of_task if value_of(result, claim.measure) is not None]
         both = [[result for result in measured if result["model"] == model] for model in (claim.better, claim.worse)]
         if all(both):
-            values = ([value_of(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
-            examples = PAIRS.get(claim.measure, 0) if task in PUBLISHED_LOGIC else 0
-            difference, judged = judge(*values, lower=claim.lower, examples=examples)
+            difference, judged = _judged(claim, both)
             trained = [result for of_model in both for result in of_model]
             improving = [result["still_improving"] for result in trained if "still_improving" in result]
             counts = _counts(both, [result["steps"] for result in trained], improving)

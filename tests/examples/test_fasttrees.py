@@ -12,7 +12,7 @@ from accel.data.generated.grammar import ENGLISH
 from accel.data.generated.logic import LONGEST
 from accel.evaluation.induced_f1 import BASELINES
 from accel.tasks import agreement, arithmetic
-from examples.fasttrees import commands, language_model, logic, sentiment, transformer
+from examples.fasttrees import answers, commands, language_model, logic, sentiment, transformer
 from examples.task_results import FIELDS, value_of
 from refimpl.trees import words
 from tests.fixtures.labelled_examples import SENTIMENT
@@ -28,6 +28,10 @@ def test_logic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "ON-LSTM, 3: " in out.partition("figures are not as expected")[2]  # two epochs do not learn it
     assert json.loads((tmp_path / "figures.json").read_text()) == figures
     assert logic.main(short) == figures  # complete, so only tested again
+    checkpoint, data, out_file = (str(tmp_path / name) for name in ("on_lstm", "data", "answers.json"))
+    answers.main(["--checkpoint", checkpoint, "--data", data, "--out", out_file])
+    stored = json.loads(Path(out_file).read_text())["answers"]
+    assert {length: answers.right_of(of).mean() for length, of in stored.items()} == figures["ON-LSTM"]
 
 
 def test_sentiment(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

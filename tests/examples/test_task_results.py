@@ -43,6 +43,13 @@ def test_a_run_becomes_a_result_file(tmp_path: Path) -> None:
     assert value_of(result, "accuracy, 7") == 50.0 and value_of(result, "perplexity") is None
 
 
+def test_answers_are_stored_beside_the_measures() -> None:
+    answers = {"7": {"pairs": 4, "right": "a0"}}
+    figures = TRAINED["figures"] | {"fasttrees/logic/lstm-2/answers.json": {"answers": answers}}
+    result = task_result(TRAINED | {"figures": figures})
+    assert result["answers"] == answers and named(result) == named(task_result(TRAINED))
+
+
 def test_measures_of_other_programs() -> None:
     content = {name: value for name, value in TRAINED.items() if name not in ("validation_accuracy", "last_step")}
     content["commands"] = ["examples.treeformer.head_final --steps 1500"]

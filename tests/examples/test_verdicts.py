@@ -34,14 +34,6 @@ def test_a_verdict_needs_an_interval_on_one_side_of_0(better: list[float], worse
     assert judge([7.1, 9.1], [1.0, 3.0])[0] == "+6.10 (+0.02 to +12.18)"
 
 
-def test_one_seed_has_an_interval_over_the_examples() -> None:
-    """By hand: 1.96 times the root of (80 * 20 + 50 * 50) / 410 = 10 is 6.2."""
-    assert judge([80.0], [50.0], examples=410) == ("+30.00 (+23.80 to +36.20)", "one seed: confirmed")
-    assert judge([50.0], [80.0], examples=410)[1] == "one seed: refuted"
-    assert judge([80.0], [80.0], examples=410)[1] == "one seed: open"
-    assert judge([80.0, 80.0], [50.0], examples=410)[1] == "open: one seed, no interval"
-
-
 def of_task(task: str, model: str, values: list[float], **more: Any) -> list[TaskResult]:
     measures = [[{"name": "accuracy, 10", "unit": "%", "value": value}] for value in values]
     fields = dict.fromkeys(FIELDS) | {"task": task, "model": model, "steps": 9} | more
@@ -154,3 +146,15 @@ def test_the_page_is_linked() -> None:
     assert (
         "](examples/NOT_REPRODUCED.md)" in (ROOT / "README.md").read_text(encoding="utf-8").partition("## The map")[2]
     )
+
+
+def test_two_single_models_have_an_interval_over_the_examples() -> None:
+    """Of 100 pairs 40 differ, 30 for one model: 1.96 times the root of (40 - 20 * 20 / 100) / 99, times 10, is 11.8."""
+    answers = {"conv_fasttrees": "f" * 10 + "0" * 15, "fasttrees": "8" * 10 + "8" * 10 + "0" * 5}
+    results = [result for model, right in answers.items()
+               for result in of_task("fasttrees/logic_50_epochs", model, [0.0],
+                                     answers={"10": {"pairs": 100, "right": right + "0"}})]  # fmt: skip
+    row, _ = logic_rows(results)
+    assert (row[3], row[-1]) == ("+20.00 (+8.18 to +31.82)", "one seed: confirmed")
+    row, _ = logic_rows([*results, results[0] | {"seed": 1}])
+    assert row[-1] == "open: one seed, no interval"

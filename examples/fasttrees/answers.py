@@ -1,0 +1,69 @@
+"""Which test pairs of logical inference a trained model answers right, so that two models are compared pair by pair.
+
+    python -m examples.fasttrees.answers --checkpoint RUN --data FOLDER --out answers.json
+
+Of every length of formulas: the number of pairs, and a bit of each, 1 for a right answer, in hexadecimal digits. The
+order of the pairs is the same for all models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+import accel
+from accel.autodiff.arrays import host
+from accel.data.batches.sentences import SentenceBatches
+from accel.data.generated.logic import LONGEST, load_test
+from accel.tasks.logic import TRAINING
+from accel.trained.opening import Model, open_model
+from accel.training.directory import write_text
+
+Answers = dict[str, dict[str, Any]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.fasttrees.answers",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--checkpoint", type=Path, required=True, help="a run of grove train --task logic, or its file")
+    parser.add_argument("--data", type=Path, required=True, help="the folder with test0 to test12")
+    parser.add_argument("--out", type=Path, required=True, help="the file that is written")
+    parser.add_argument("--backend", choices=("cpu", "cuda"), default="cpu")
+    options = parser.parse_args(arguments)
+    ops = accel.load(options.backend)
+    answers = answers_of(ops, open_model(ops, options.checkpoint), options.data)
+    write_text(options.out, json.dumps({"answers": answers}, indent=1) + "\n")
+
+
+def answers_of(ops: ModuleType, model: Model, data: Path) -> Answers:
+    """Return which pairs of every length are answered right."""
+    answers = {}
+    for length in range(LONGEST + 1):
+        right = []
+        for batch in SentenceBatches(load_test(data, length), TRAINING.batch_size, ops=ops):
+            right.append(host(model.module.scores(ops, model.config, model.parameters, batch, None)[1]))
+        bits = np.concatenate(right)
+        answers[str(length)] = {"pairs": len(bits), "right": np.packbits(bits).tobytes().hex()}
+    return answers
+
+
+def right_of(answers: Mapping[str, Any]) -> np.ndarray:
+    """Return the bits of one length.
+
+    >>> right_of({"pairs": 3, "right": "a0"})
+    array([1, 0, 1], dtype=uint8)
+    """
+    return np.unpackbits(np.frombuffer(bytes.fromhex(answers["right"]), np.uint8), count=answers["pairs"])
+
+
+if __name__ == "__main__":
+    main()
