@@ -62,7 +62,7 @@ def _add(groups: dict[str, Group], folder: str, name: str, content: Mapping[str,
         group = Group(f"{folder}: {of_both}", "validation loss, nats a symbol")
         title, measure = NAMES[model], "validation_loss"
     elif folder == "logic":
-        key, group = folder, Group("logical inference, 50 epochs", "validation accuracy, %")
+        key, group = folder, Group("logical inference, published data", "validation accuracy, %")
         title, measure = CELLS[model], "validation_accuracy"
     elif folder == "cogs":
         key, group = folder, Group("COGS", "validation loss, nats a symbol", logarithmic=True)

@@ -89,7 +89,7 @@ TASKS = {
         {model: CELLS[model] for model in ("on_lstm", "fasttrees", "conv_fasttrees")},
         {"accuracy, 6": "6"} | BY_LENGTH, "on_lstm", {model: f", {row}" for model, row in LOGIC.items()},
     ),
-    "fasttrees/logic_50_epochs": TaskTable(CELLS, BY_LENGTH, "on_lstm", LOGIC, "make results DATA=data"),
+    "fasttrees/logic_published": TaskTable(CELLS, BY_LENGTH, "on_lstm", LOGIC, "make results DATA=data"),
     "fasttrees/sentiment": TaskTable(CELLS, {"accuracy": "accuracy, %"}, "on_lstm", SENTIMENT),
     "fasttrees/sentiment_random": TaskTable(CELLS, {"accuracy": "accuracy, %"}, "on_lstm", SENTIMENT),
     "fasttrees/inference": TaskTable(

@@ -53,7 +53,7 @@ def claims(place: str, tasks: tuple[str, ...], measure: str, *pairs: tuple[str, 
         yield Claim(place, better, worse, measure, tasks)
 
 
-LOGIC = tuple(f"fasttrees/logic{training}" for training in ("_50_epochs", "_paper_size", "_4_epochs", ""))
+LOGIC = tuple(f"fasttrees/logic{training}" for training in ("_published", "_paper_size", "_4_epochs", ""))
 CONV_LSTM, FAST_LSTM, LSTM_FASTER = (
     ("conv_fasttrees", "on_lstm"), ("fasttrees", "on_lstm"), ("on_lstm", "faster_fasttrees")
 )  # fmt: skip

@@ -52,13 +52,13 @@ def logic_rows(results: list[TaskResult]) -> list[list[str]]:
 def test_the_longest_training_that_both_models_have_counts() -> None:
     short = [*of_task("fasttrees/logic", "conv_fasttrees", [60.0, 61.0, 62.0], still_improving=True),
              *of_task("fasttrees/logic", "fasttrees", [50.0, 51.0, 52.0], still_improving=True)]  # fmt: skip
-    long = of_task("fasttrees/logic_50_epochs", "conv_fasttrees", [80.0], steps=50)
+    long = of_task("fasttrees/logic_published", "conv_fasttrees", [80.0], steps=50)
     row, without = logic_rows([*short, *long])
     assert row[1:4] == ["Conv. FastTrees before FastTrees", "logic", "+10.00 (+7.73 to +12.27)"]
     assert row[4:] == ["3", "9", "6 of 6", "confirmed so far"]
     assert without[-1] == "not run" and "ON-LSTM" in without[1]
-    row, _ = logic_rows([*short, *long, *of_task("fasttrees/logic_50_epochs", "fasttrees", [81.0, 82.0])])
-    assert row[2:] == ["logic_50_epochs", "-1.50", "1, 2", "9 to 50", "", "open: one seed, no interval"]
+    row, _ = logic_rows([*short, *long, *of_task("fasttrees/logic_published", "fasttrees", [81.0, 82.0])])
+    assert row[2:] == ["logic_published", "-1.50", "1, 2", "9 to 50", "", "open: one seed, no interval"]
 
 
 def test_still_improving_of_some_models_does_not_soften_a_verdict() -> None:
@@ -152,7 +152,7 @@ def test_two_single_models_have_an_interval_over_the_examples() -> None:
     """Of 100 pairs 40 differ, 30 for one model: 1.96 times the root of (40 - 20 * 20 / 100) / 99, times 10, is 11.8."""
     answers = {"conv_fasttrees": "f" * 10 + "0" * 15, "fasttrees": "8" * 10 + "8" * 10 + "0" * 5}
     results = [result for model, right in answers.items()
-               for result in of_task("fasttrees/logic_50_epochs", model, [0.0],
+               for result in of_task("fasttrees/logic_published", model, [0.0],
                                      answers={"10": {"pairs": 100, "right": right + "0"}})]  # fmt: skip
     row, _ = logic_rows(results)
     assert (row[3], row[-1]) == ("+20.00 (+8.18 to +31.82)", "one seed: confirmed")
