@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from accel.data.files.archive import names_in
 from accel.data.files.lines import LineError, find_file, read_lines, read_word_lines
 
 TEXT = b"one\n\nthree \r\nfour"
@@ -78,6 +79,21 @@ def packed(folder: Path, kind: str) -> Path:
         (folder / "data" / name).mkdir(parents=True, exist_ok=True)
         (folder / "data" / name / "text").write_text(f"a\nb of {name}\n")
     return Path(shutil.make_archive(str(folder / "packed"), kind, folder, "data"))
+
+
+@pytest.mark.parametrize("kind", ["zip", "xztar", "gztar", "tar"])
+def test_damaged_archives_are_named(tmp_path: Path, kind: str) -> None:
+    """At whatever byte an archive is cut, and whatever byte of it is changed, there is a list or a refusal."""
+    archive = packed(tmp_path, kind)
+    content = archive.read_bytes()
+    for place in range(0, len(content), len(content) // 40):
+        for damaged in (content[:place], content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :]):
+            archive.write_bytes(damaged)
+            try:
+                names_in(archive)
+            except ValueError as error:
+                assert str(error).startswith(f"{archive}: neither a folder nor an archive that can be opened (")
+                assert "\n" not in str(error)
 
 
 @pytest.mark.parametrize("kind", ["zip", "xztar", "gztar", "tar"])

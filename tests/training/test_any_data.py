@@ -116,6 +116,9 @@ def test_what_is_no_treebank_and_no_file_is_named(tmp_path: Path, mistake: Calla
         assert wrong == f"--data {tmp_path}: a folder, but one file is needed; use {text}"
         wrong = mistake("train", "--task", task, "--data", text, "--validation", tmp_path, "--out", tmp_path / "run")
         assert wrong == f"--validation {tmp_path}: a folder, but one file is needed; use a file in it"
+    for task in ("translation", "summarisation", "cogs", "glue", "cognition", "acceptability"):  # of several files
+        wrong = mistake("train", "--task", task, "--data", text, "--out", tmp_path / "run")
+        assert wrong.startswith(f"{text}: neither a folder nor an archive that can be opened (no form of tar or zip): ")
     wrong = mistake("train", "--task", "summarisation", "--data", tmp_path, "--out", tmp_path / "run")
     assert wrong.startswith(f"{tmp_path}: no train.article and train.title: ") and wrong.endswith("; use --train-stem")
 
