@@ -12,6 +12,7 @@ from typing import Any
 
 import accel
 from accel.commands.numbers import at_least, finite
+from accel.commands.opened import check_out
 from accel.trained.kinds import kind_of
 from accel.trained.opening import open_model
 from accel.trained.options import typed
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    check_out(options.write, "--write")
     given = {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
     evaluate_run(accel.load(options.backend), options.run, options.data, **given)
     return 0
@@ -58,6 +60,7 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
     if search := ",".join(f"{name}={value}" for name, value in given.items() if name != "write"):
         results = f"{results.removesuffix('.json')}.{search}.json"
     _, settings = load_settings(directory)
+    check_out(directory / results, "the scores")
     name = settings.get("task", "trees")
     task = import_module(f"accel.tasks.{name}")
     if not hasattr(task, "evaluate"):
