@@ -43,8 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--target", metavar="WORDS", help="of a chart: the output (default: the model's)")
     add_max_height(parser)
-    parser.add_argument("--layer", type=int, help="from 1 (default: the last; of distances the second)")
-    parser.add_argument("--head", type=int, help="from 1 (default: the mean of all)")
+    help_text = "of attention or distances: from 1 (default: the last; of distances the second)"
+    parser.add_argument("--layer", type=at_least(1), help=help_text)
+    parser.add_argument("--head", type=at_least(1), help="of attention: from 1 (default: the mean of all)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     add_reading(parser, default=None, otherwise="trees as they are; for attention as the model was trained")
 
@@ -90,7 +91,7 @@ def _draw_attention(options: argparse.Namespace) -> Picture:
     attention = attention_weights(ops, model, _read_tree(options, model.reading or Reading()))
     layers, heads = attention.weights.shape[:2]
     layer = layers if options.layer is None else options.layer
-    if not 1 <= layer <= layers or not 1 <= (options.head or 1) <= heads:
+    if layer > layers or (options.head or 1) > heads:
         raise PictureError(f"the model has layers 1 to {layers}, each with heads 1 to {heads}")
     heads_of_layer = attention.weights[layer - 1]
     weights = heads_of_layer.mean(axis=0) if options.head is None else heads_of_layer[options.head - 1]
@@ -106,7 +107,7 @@ def _draw_distances(options: argparse.Namespace) -> Picture:
     model = open_model(ops, options.checkpoint)
     [(layer_distances, offsets)] = distances(ops, model, [words])
     layer = min(2, len(layer_distances)) if options.layer is None else options.layer
-    if not 1 <= layer <= len(layer_distances):
+    if layer > len(layer_distances):
         raise PictureError(f"the model has layers 1 to {len(layer_distances)}")
     spans = host(ops.distance_trees(layer_distances[layer - 1], offsets)[0])
     title = f"Distances of {shortened(' '.join(words))}, and the tree of layer {layer}"
