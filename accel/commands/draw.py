@@ -24,20 +24,33 @@ from accel.parsing.distances import distances
 from accel.tasks.reading import add_reading, changed
 from accel.trained.kinds import ATTENTION, require
 from accel.trained.opening import open_model
+from accel.trained.options import OptionError
 from refimpl.trees import Tree
+
+_OF_TREES = ("number", "drop_traces", "drop_function_tags", "keep_tags", "leave_out_untagged")
+TAKEN = {
+    "mask": _OF_TREES,
+    "tree": _OF_TREES,
+    "attention": (*_OF_TREES, "checkpoint", "layer", "head"),
+    "loss": (),
+    "distances": ("checkpoint", "layer"),
+    "chart": ("checkpoint", "target"),
+    "parse": ("checkpoint", "max_height"),
+}
+"""The options that each kind of picture takes, beside those that all take."""
+OPTIONS = tuple(dict.fromkeys(name for names in TAKEN.values() for name in names))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "kind", choices=("mask", "tree", "attention", "loss", "distances", "chart", "parse"), help="what to draw"
-    )
+    parser.add_argument("kind", choices=tuple(TAKEN), help="what to draw")
     parser.add_argument(
         "input",
         nargs="+",
         help="a tree in brackets or a treebank; loss: runs or their metrics; distances, chart, parse: the words",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="PICTURE", help="a name that ends in .svg or .png")
-    parser.add_argument("--number", type=at_least(1), default=1, help="which tree of the treebank (default: the first)")
+    help_text = "of a mask, a tree or attention: which tree of the treebank, from 1 (default: 1)"
+    parser.add_argument("--number", type=at_least(1), metavar="N", help=help_text)
     parser.add_argument(
         "--checkpoint", metavar="PATH", help="whose attention, distances or chart: a run or a checkpoint in it"
     )
@@ -51,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    _check_options(options)
     if options.kind == "loss":
         picture = draw_losses([Path(name) for name in options.input])
     elif options.kind == "distances":
@@ -69,6 +83,19 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _check_options(options: argparse.Namespace) -> None:
+    """Raise OptionError for an option that this kind of picture does not take."""
+    is_typed = options.input[0].lstrip().startswith("(")
+    for name in OPTIONS:
+        if getattr(options, name) is None:
+            continue
+        kinds = [kind for kind, names in TAKEN.items() if name in names]
+        if options.kind not in kinds:
+            raise OptionError(name, f"is not for draw {options.kind}, but for {', '.join(kinds)}: leave it out")
+        if name == "number" and is_typed:
+            raise OptionError(name, "is for a file of trees, and a tree is given: leave it out")
+
+
 def _read_tree(options: argparse.Namespace, reading: Reading) -> Tree:
     [text] = options.input
     if text.lstrip().startswith("("):
@@ -76,9 +103,10 @@ def _read_tree(options: argparse.Namespace, reading: Reading) -> Tree:
         if len(trees) > 1:
             raise PictureError(f"{shortened(text)}: {len(trees)} trees: give one, or a file and --number")
         return trees[0]
-    trees = [sentence.tree for sentence in islice(read_whole(text, changed(reading, options)), options.number)]
-    if len(trees) < options.number:
-        raise PictureError(f"--number {options.number}: {text} has {len(trees)} trees: give one of these numbers")
+    number = options.number or 1
+    trees = [sentence.tree for sentence in islice(read_whole(text, changed(reading, options)), number)]
+    if len(trees) < number:
+        raise PictureError(f"--number {number}: {text} has {len(trees)} trees: give one of these numbers")
     return trees[-1]
 
 

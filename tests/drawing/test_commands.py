@@ -22,3 +22,37 @@ def test_heads_and_layers_are_counted_from_1(run: Path, tmp_path: Path, mistake:
             assert mistake(*draw, option, number) == f"{option} {number}: at least 1 is needed"
         assert mistake(*draw, option, 3) == "the model has layers 1 to 1, each with heads 1 to 2"
     assert not (tmp_path / "x.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "reason"),
+    [
+        (("tree", "two.trees"), ("--checkpoint", "RUN"), "tree, but for attention, distances, chart, parse"),
+        (("tree", "two.trees"), ("--head", 1), "tree, but for attention"),
+        (("mask", TREES[0]), ("--layer", 1), "mask, but for attention, distances"),
+        (("loss", "run"), ("--number", 1), "loss, but for mask, tree, attention"),
+        (("distances", "a", "dog"), ("--keep-tags",), "distances, but for mask, tree, attention"),
+        (("attention", TREES[0]), ("--target", "a dog"), "attention, but for chart"),
+        (("chart", "a dog"), ("--max-height", 3), "chart, but for parse"),
+    ],
+)
+def test_options_of_other_pictures_are_refused(
+    command: tuple[object, ...], option: tuple[object, ...], reason: str, tmp_path: Path, mistake: Callable[..., str]
+) -> None:
+    wrong = mistake("draw", *command, *option, "--out", tmp_path / "x.svg")
+    assert wrong == f"{option[0]}: is not for draw {reason}: leave it out"
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_number_of_a_tree_is_for_a_file(
+    tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
+) -> None:
+    draw = ("draw", "tree", "--out", tmp_path / "x.svg")
+    wrong = mistake(*draw, TREES[0], "--number", 2)
+    assert wrong == "--number: is for a file of trees, and a tree is given: leave it out"
+    (tmp_path / "two.trees").write_text("".join(f"{tree}\n" for tree in TREES))
+    pictures = []
+    for option in ((), ("--number", 1), ("--number", 2)):
+        grove(*draw, tmp_path / "two.trees", *option)
+        pictures.append((tmp_path / "x.svg").read_text())
+    assert pictures[0] == pictures[1] != pictures[2]
