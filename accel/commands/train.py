@@ -115,6 +115,9 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     directory: Path = options.out
+    there = next(folder for folder in (directory, *directory.parents) if folder.exists())
+    if not there.is_dir():
+        raise TrainingError(f"--out {directory}: {there} is a file, not a directory: choose another name")
     if not options.resume and any((directory / name).exists() for name in (METRICS, NEWEST)):
         raise TrainingError(f"{directory}: holds a run already: resume it with --resume, or choose another directory")
     keep_freed_memory()
