@@ -13,7 +13,7 @@ from typing import Any
 import accel
 from accel.commands.numbers import at_least, finite
 from accel.commands.opened import check_out
-from accel.trained.kinds import kind_of
+from accel.trained.kinds import kind_of, with_article
 from accel.trained.opening import open_model
 from accel.trained.options import typed
 from accel.training.directory import load_settings, write_text
@@ -73,7 +73,7 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
     for option in given:
         if option not in taken:
             use = f"; use {', '.join(typed(name) for name in taken)}" if taken else ""
-            raise ValueError(f"{typed(option)}: is not for a {kind_of(model)} of the task {name}{use}")
+            raise ValueError(f"{typed(option)}: is not for {with_article(kind_of(model))} of the task {name}{use}")
     scores: dict[str, Any] = task.evaluate(ops, model, test_path, settings, **given)
     write_text(directory / results, json.dumps(scores, indent=2) + "\n")
     lines = {
