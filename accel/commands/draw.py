@@ -10,8 +10,8 @@ import accel
 from accel.autodiff.arrays import host
 from accel.commands.numbers import at_least
 from accel.commands.opened import add_max_height
-from accel.data.corpora.sequences import read_whole
-from accel.data.corpora.treebank import Reading
+from accel.data.corpora.sequences import read_whole, require_known
+from accel.data.corpora.treebank import Reading, Sentence
 from accel.data.files.brackets import read_trees
 from accel.drawing.attention import attention_weights
 from accel.drawing.chart import chart_of_run, parse_of_run
@@ -25,7 +25,6 @@ from accel.tasks.reading import add_reading, changed
 from accel.trained.kinds import ATTENTION, require
 from accel.trained.opening import open_model
 from accel.trained.options import OptionError
-from refimpl.trees import Tree
 
 _OF_TREES = ("number", "drop_traces", "drop_function_tags", "keep_tags", "leave_out_untagged")
 TAKEN = {
@@ -76,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     elif options.kind == "attention":
         picture = _draw_attention(options)
     else:
-        tree = _read_tree(options, Reading())
+        tree = _read_tree(options, Reading()).tree
         picture = draw_mask(tree) if options.kind == "mask" else draw_tree(tree)
     save(picture, options.out)
     print(options.out)
@@ -96,18 +95,19 @@ def _check_options(options: argparse.Namespace) -> None:
             raise OptionError(name, "is for a file of trees, and a tree is given: leave it out")
 
 
-def _read_tree(options: argparse.Namespace, reading: Reading) -> Tree:
+def _read_tree(options: argparse.Namespace, reading: Reading) -> Sentence:
+    """Return the tree that is typed, which has no line, or the one of that number in the file."""
     [text] = options.input
     if text.lstrip().startswith("("):
         trees = list(read_trees([text]))
         if len(trees) > 1:
             raise PictureError(f"{shortened(text)}: {len(trees)} trees: give one, or a file and --number")
-        return trees[0]
+        return Sentence(trees[0], 0, 0)
     number = options.number or 1
-    trees = [sentence.tree for sentence in islice(read_whole(text, changed(reading, options)), number)]
-    if len(trees) < number:
-        raise PictureError(f"--number {number}: {text} has {len(trees)} trees: give one of these numbers")
-    return trees[-1]
+    sentences = list(islice(read_whole(text, changed(reading, options)), number))
+    if len(sentences) < number:
+        raise PictureError(f"--number {number}: {text} has {len(sentences)} trees: give one of these numbers")
+    return sentences[-1]
 
 
 def _draw_attention(options: argparse.Namespace) -> Picture:
@@ -116,7 +116,9 @@ def _draw_attention(options: argparse.Namespace) -> Picture:
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint)
     require(model, ATTENTION)
-    attention = attention_weights(ops, model, _read_tree(options, model.reading or Reading()))
+    sentence = _read_tree(options, model.reading or Reading())
+    require_known(options.input[0] if sentence.line else shortened(options.input[0]), [sentence], model.vocabulary)
+    attention = attention_weights(ops, model, sentence.tree)
     layers, heads = attention.weights.shape[:2]
     layer = layers if options.layer is None else options.layer
     if layer > layers or (options.head or 1) > heads:

@@ -24,6 +24,16 @@ def test_heads_and_layers_are_counted_from_1(run: Path, tmp_path: Path, mistake:
     assert not (tmp_path / "x.svg").exists()
 
 
+def test_an_unknown_word_or_label_has_its_place(run: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    draw = ("draw", "attention", "--checkpoint", run, "--out", tmp_path / "x.svg")
+    path = tmp_path / "some.trees"
+    path.write_text(f"{TREES[0]}\n\n(XP the dog)\n(S the zebra)\n")
+    reasons = "the label 'XP' is not in the vocabulary", "the word 'zebra' is not in the closed vocabulary"
+    for number, line, text, reason in zip((2, 3), (3, 4), ("(XP the dog)", "(S the zebra)"), reasons, strict=True):
+        assert mistake(*draw, path, "--number", number).startswith(f"{path}:{line}: {reason}")
+        assert mistake(*draw, text).startswith(f"{text}: {reason}")
+
+
 @pytest.mark.parametrize(
     ("command", "option", "reason"),
     [
