@@ -14,8 +14,9 @@ import accel
 from accel.commands.numbers import at_least, finite
 from accel.commands.opened import check_out
 from accel.trained.kinds import kind_of, with_article
-from accel.trained.opening import open_model
+from accel.trained.opening import checkpoint_of, open_model
 from accel.trained.options import typed
+from accel.training.checkpoint import read_state
 from accel.training.directory import load_settings, write_text
 
 RESULTS = "evaluation.json"
@@ -56,6 +57,7 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
 
     The name of the file has the options of `WRITING` that are given.
     """
+    read_state(checkpoint_of(path))  # refuses what is no run, and names it
     directory, results = (path.parent, f"{path.stem}.{RESULTS}") if path.is_file() else (path, RESULTS)
     if search := ",".join(f"{name}={value}" for name, value in given.items() if name != "write"):
         results = f"{results.removesuffix('.json')}.{search}.json"
