@@ -13,6 +13,7 @@ import pytest
 from accel.data.files.archive import names_in
 from accel.data.files.lines import LineError, find_file, read_lines, read_word_lines
 
+ICONV = "convert it: iconv -f utf-16 -t utf-8 FILE"
 TEXT = b"one\n\nthree \r\nfour"
 
 
@@ -30,6 +31,14 @@ def test_archives_read_like_plain_files(tmp_path: Path, suffix: str, pack: type)
         (b"", "text", "text: an empty file"),
         (lzma.compress(b""), "text.xz", "text.xz: an empty file"),
         (b"good\nb\xe4d\n", "text", "text:2:2: not UTF-8: 0xe4: convert the file, as with iconv -f latin1 -t utf-8"),
+        (
+            "a b\n".encode("utf-16"),
+            "text",
+            f"text:1:1: not UTF-8, but UTF-16 by its byte-order mark FF FE: {ICONV} > NEW",
+        ),
+        ("\ufeffa\n".encode("utf-16-be"), "text", f"but UTF-16 by its byte-order mark FE FF: {ICONV} > NEW"),
+        ("a".encode("utf-32"), "text", "but UTF-32 by its byte-order mark FF FE 00 00: convert it: iconv -f utf-32 "),
+        (b"a\n\xff\xfe", "text", "text:2:1: not UTF-8: 0xff: convert the file, as with iconv -f latin1 -t utf-8"),
         (b"no archive", "text.xz", "text.xz: broken archive, or none at all: Input format not supported by decoder"),
         (gzip.compress(b"a\n" * 99, mtime=0)[:-12], "text.gz", "broken archive after this line: Compressed file ended"),
     ],

@@ -102,12 +102,23 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Generator[tu
                 yield number, raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         column = len(raw[: error.start].decode("utf-8")) + 1
-        raise LineError(path, number, f"not UTF-8: 0x{raw[error.start]:02x}: {_CONVERT}", column) from error
+        raise LineError(path, number, _not_utf8(raw, error.start, number), column) from error
     except archive.BROKEN as error:
         broken = "broken archive after this line" if number else "broken archive, or none at all"
         raise LineError(path, number, f"{broken}: {archive.cause(error)}") from error
     if not number:
         raise LineError(path, 0, "an empty file")
+
+
+def _not_utf8(raw: bytes, place: int, number: int) -> str:
+    """Return the reason why a line is not UTF-8, and how the file is converted."""
+    marks = {codecs.BOM_UTF32_LE: "32", codecs.BOM_UTF16_LE: "16", codecs.BOM_UTF16_BE: "16"}  # the longer first
+    for mark, bits in marks.items() if number == 1 else ():
+        if raw.startswith(mark):
+            hexadecimal = mark.hex(" ").upper()
+            convert = f"convert it: iconv -f utf-{bits} -t utf-8 FILE > NEW"
+            return f"not UTF-8, but UTF-{bits} by its byte-order mark {hexadecimal}: {convert}"
+    return f"not UTF-8: 0x{raw[place]:02x}: {_CONVERT}"
 
 
 def _open(path: str | Path) -> AbstractContextManager[BinaryIO]:
