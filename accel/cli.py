@@ -20,6 +20,7 @@ from signal import SIGINT
 from typing import Any, NoReturn
 
 import accel
+from accel.commands.streams import open_closed
 
 COMMANDS = {
     "prepare": ("accel.commands.prepare", "published treebanks as files of trees, with a check of their counts"),
@@ -144,6 +145,7 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: list[str] | None = None) -> int:
     """Run one command, and return its exit status: 0, 1 where `verify` found a difference, 2, or 130."""
     argv = sys.argv[1:] if argv is None else argv
+    open_closed()
     try:
         status = _run(argv)
         sys.stdout.flush()

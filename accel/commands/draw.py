@@ -10,8 +10,8 @@ import accel
 from accel.autodiff.arrays import host
 from accel.commands.numbers import at_least
 from accel.commands.opened import add_max_height
-from accel.data.corpora.sequences import read_whole
-from accel.data.corpora.treebank import Reading
+from accel.data.corpora.sequences import read_whole, require_known
+from accel.data.corpora.treebank import Reading, Sentence
 from accel.data.files.brackets import read_trees
 from accel.drawing.attention import attention_weights
 from accel.drawing.chart import chart_of_run, parse_of_run
@@ -24,32 +24,46 @@ from accel.parsing.distances import distances
 from accel.tasks.reading import add_reading, changed
 from accel.trained.kinds import ATTENTION, require
 from accel.trained.opening import open_model
-from refimpl.trees import Tree
+from accel.trained.options import OptionError
+
+_OF_TREES = ("number", "drop_traces", "drop_function_tags", "keep_tags", "leave_out_untagged")
+TAKEN = {
+    "mask": _OF_TREES,
+    "tree": _OF_TREES,
+    "attention": (*_OF_TREES, "checkpoint", "layer", "head"),
+    "loss": (),
+    "distances": ("checkpoint", "layer"),
+    "chart": ("checkpoint", "target"),
+    "parse": ("checkpoint", "max_height"),
+}
+"""The options that each kind of picture takes, beside those that all take."""
+OPTIONS = tuple(dict.fromkeys(name for names in TAKEN.values() for name in names))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "kind", choices=("mask", "tree", "attention", "loss", "distances", "chart", "parse"), help="what to draw"
-    )
+    parser.add_argument("kind", choices=tuple(TAKEN), help="what to draw")
     parser.add_argument(
         "input",
         nargs="+",
         help="a tree in brackets or a treebank; loss: runs or their metrics; distances, chart, parse: the words",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="PICTURE", help="a name that ends in .svg or .png")
-    parser.add_argument("--number", type=at_least(1), default=1, help="which tree of the treebank (default: the first)")
+    help_text = "of a mask, a tree or attention: which tree of the treebank, from 1 (default: 1)"
+    parser.add_argument("--number", type=at_least(1), metavar="N", help=help_text)
     parser.add_argument(
         "--checkpoint", metavar="PATH", help="whose attention, distances or chart: a run or a checkpoint in it"
     )
     parser.add_argument("--target", metavar="WORDS", help="of a chart: the output (default: the model's)")
     add_max_height(parser)
-    parser.add_argument("--layer", type=int, help="from 1 (default: the last; of distances the second)")
-    parser.add_argument("--head", type=int, help="from 1 (default: the mean of all)")
+    help_text = "of attention or distances: from 1 (default: the last; of distances the second)"
+    parser.add_argument("--layer", type=at_least(1), help=help_text)
+    parser.add_argument("--head", type=at_least(1), help="of attention: from 1 (default: the mean of all)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     add_reading(parser, default=None, otherwise="trees as they are; for attention as the model was trained")
 
 
 def run(options: argparse.Namespace) -> int:
+    _check_options(options)
     if options.kind == "loss":
         picture = draw_losses([Path(name) for name in options.input])
     elif options.kind == "distances":
@@ -61,24 +75,39 @@ def run(options: argparse.Namespace) -> int:
     elif options.kind == "attention":
         picture = _draw_attention(options)
     else:
-        tree = _read_tree(options, Reading())
+        tree = _read_tree(options, Reading()).tree
         picture = draw_mask(tree) if options.kind == "mask" else draw_tree(tree)
     save(picture, options.out)
     print(options.out)
     return 0
 
 
-def _read_tree(options: argparse.Namespace, reading: Reading) -> Tree:
+def _check_options(options: argparse.Namespace) -> None:
+    """Raise OptionError for an option that this kind of picture does not take."""
+    is_typed = options.input[0].lstrip().startswith("(")
+    for name in OPTIONS:
+        if getattr(options, name) is None:
+            continue
+        kinds = [kind for kind, names in TAKEN.items() if name in names]
+        if options.kind not in kinds:
+            raise OptionError(name, f"is not for draw {options.kind}, but for {', '.join(kinds)}: leave it out")
+        if name == "number" and is_typed:
+            raise OptionError(name, "is for a file of trees, and a tree is given: leave it out")
+
+
+def _read_tree(options: argparse.Namespace, reading: Reading) -> Sentence:
+    """Return the tree that is typed, which has no line, or the one of that number in the file."""
     [text] = options.input
     if text.lstrip().startswith("("):
         trees = list(read_trees([text]))
         if len(trees) > 1:
             raise PictureError(f"{shortened(text)}: {len(trees)} trees: give one, or a file and --number")
-        return trees[0]
-    trees = [sentence.tree for sentence in islice(read_whole(text, changed(reading, options)), options.number)]
-    if len(trees) < options.number:
-        raise PictureError(f"--number {options.number}: {text} has {len(trees)} trees: give one of these numbers")
-    return trees[-1]
+        return Sentence(trees[0], 0, 0)
+    number = options.number or 1
+    sentences = list(islice(read_whole(text, changed(reading, options)), number))
+    if len(sentences) < number:
+        raise PictureError(f"--number {number}: {text} has {len(sentences)} trees: give one of these numbers")
+    return sentences[-1]
 
 
 def _draw_attention(options: argparse.Namespace) -> Picture:
@@ -87,10 +116,12 @@ def _draw_attention(options: argparse.Namespace) -> Picture:
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint)
     require(model, ATTENTION)
-    attention = attention_weights(ops, model, _read_tree(options, model.reading or Reading()))
+    sentence = _read_tree(options, model.reading or Reading())
+    require_known(options.input[0] if sentence.line else shortened(options.input[0]), [sentence], model.vocabulary)
+    attention = attention_weights(ops, model, sentence.tree)
     layers, heads = attention.weights.shape[:2]
     layer = layers if options.layer is None else options.layer
-    if not 1 <= layer <= layers or not 1 <= (options.head or 1) <= heads:
+    if layer > layers or (options.head or 1) > heads:
         raise PictureError(f"the model has layers 1 to {layers}, each with heads 1 to {heads}")
     heads_of_layer = attention.weights[layer - 1]
     weights = heads_of_layer.mean(axis=0) if options.head is None else heads_of_layer[options.head - 1]
@@ -106,7 +137,7 @@ def _draw_distances(options: argparse.Namespace) -> Picture:
     model = open_model(ops, options.checkpoint)
     [(layer_distances, offsets)] = distances(ops, model, [words])
     layer = min(2, len(layer_distances)) if options.layer is None else options.layer
-    if not 1 <= layer <= len(layer_distances):
+    if layer > len(layer_distances):
         raise PictureError(f"the model has layers 1 to {len(layer_distances)}")
     spans = host(ops.distance_trees(layer_distances[layer - 1], offsets)[0])
     title = f"Distances of {shortened(' '.join(words))}, and the tree of layer {layer}"

@@ -12,9 +12,11 @@ from typing import Any
 
 import accel
 from accel.commands.numbers import at_least, finite
-from accel.trained.kinds import kind_of
-from accel.trained.opening import open_model
+from accel.commands.opened import check_out
+from accel.trained.kinds import kind_of, with_article
+from accel.trained.opening import checkpoint_of, open_model
 from accel.trained.options import typed
+from accel.training.checkpoint import read_state
 from accel.training.directory import load_settings, write_text
 
 RESULTS = "evaluation.json"
@@ -44,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    check_out(options.write, "--write")
     given = {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
     evaluate_run(accel.load(options.backend), options.run, options.data, **given)
     return 0
@@ -54,10 +57,12 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
 
     The name of the file has the options of `WRITING` that are given.
     """
+    read_state(checkpoint_of(path))  # refuses what is no run, and names it
     directory, results = (path.parent, f"{path.stem}.{RESULTS}") if path.is_file() else (path, RESULTS)
     if search := ",".join(f"{name}={value}" for name, value in given.items() if name != "write"):
         results = f"{results.removesuffix('.json')}.{search}.json"
     _, settings = load_settings(directory)
+    check_out(directory / results, "the scores")
     name = settings.get("task", "trees")
     task = import_module(f"accel.tasks.{name}")
     if not hasattr(task, "evaluate"):
@@ -70,7 +75,7 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
     for option in given:
         if option not in taken:
             use = f"; use {', '.join(typed(name) for name in taken)}" if taken else ""
-            raise ValueError(f"{typed(option)}: is not for a {kind_of(model)} of the task {name}{use}")
+            raise ValueError(f"{typed(option)}: is not for {with_article(kind_of(model))} of the task {name}{use}")
     scores: dict[str, Any] = task.evaluate(ops, model, test_path, settings, **given)
     write_text(directory / results, json.dumps(scores, indent=2) + "\n")
     lines = {

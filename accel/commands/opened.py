@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
@@ -102,8 +103,13 @@ def check_out(path: Path | None, option: str = "--out") -> None:
         return
     if path.is_dir():
         raise ValueError(f"{option} {path}: a directory: name a file in it")
+    if path.parent.is_file():
+        raise ValueError(f"{option} {path}: {path.parent} is a file, not a directory: choose another")
     if not path.parent.is_dir():
         raise ValueError(f"{option} {path}: no directory {path.parent}: make it first")
+    folder = Path(os.path.realpath(path)).parent  # of a link, of the file that it names
+    if not written.is_special(path) and not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"{option} {path}: nothing can be written in {folder}: choose another directory")
 
 
 def write_out(path: Path, text: str) -> None:

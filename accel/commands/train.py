@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from importlib import import_module
@@ -19,7 +21,7 @@ from accel.commands.resuming import note_on_steps, plain, require_same_options, 
 from accel.commands.threads import compile_ahead, use_threads
 from accel.commands.threads import note as note_on_threads
 from accel.tasks.job import TASKS, Job, n_parameters
-from accel.training.communicator import Communicator
+from accel.training.communicator import Communicator, serial
 from accel.training.directory import (
     SETTINGS,
     VOCABULARY,
@@ -95,6 +97,8 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
     early.add_argument("--task", choices=TASKS)
     early.add_argument("--out", type=Path)
     early.add_argument("--resume", action="store_true")
+    early.add_argument("--set", action="append", default=[])
+    early.add_argument("--model")
     for name in LENGTHS:
         early.add_argument(f"--{name}")
     early_options, _ = early.parse_known_args(argv)
@@ -109,12 +113,42 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
             f"--task {early_options.task}: {early_options.out} holds a run of the task {task}: leave out --task"
         )
     import_module(f"accel.tasks.{task}").add_arguments(parser)
+    if "help" in early_options.set:
+        parser._option_string_actions["--out"].required = False
+    if early_options.model is not None:
+        _check_model(parser, early_options.model, task)
     replaced = ("steps", "tokens") if given else ()
     parser.set_defaults(**{name: value for name, value in stored.items() if name not in replaced})
 
 
+def _check_model(parser: argparse.ArgumentParser, model: str, task: str) -> None:
+    """Raise ValueError if this task does not have the model, and others have; the message names them."""
+    if model in _models(parser):
+        return
+    tasks = []
+    for name in sorted(TASKS, key=model.__ne__):  # the task of the same name first
+        other = argparse.ArgumentParser()
+        import_module(f"accel.tasks.{name}").add_arguments(other)
+        tasks += [name] * (model in _models(other))
+    if tasks:
+        use = f"use --task {tasks[0]}" + f", or one of {', '.join(tasks[1:])}" * (len(tasks) > 1)
+        raise ValueError(f"--model {model}: is no model of the task {task}: {use}")
+
+
+def _models(parser: argparse.ArgumentParser) -> Iterable[str]:
+    """Return the models of a task."""
+    option = parser._option_string_actions.get("--model")
+    return () if option is None else option.choices or ()
+
+
 def run(options: argparse.Namespace) -> int:
+    if "help" in options.set:
+        options.out = options.out or Path(os.devnull)  # which holds no run
+        import_module(f"accel.tasks.{options.task}").build(options, accel.load(options.backend), serial())
     directory: Path = options.out
+    there = next(folder for folder in (directory, *directory.parents) if folder.exists())
+    if not there.is_dir():
+        raise TrainingError(f"--out {directory}: {there} is a file, not a directory: choose another name")
     if not options.resume and any((directory / name).exists() for name in (METRICS, NEWEST)):
         raise TrainingError(f"{directory}: holds a run already: resume it with --resume, or choose another directory")
     keep_freed_memory()

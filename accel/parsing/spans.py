@@ -13,9 +13,9 @@ from typing import Any
 
 from accel.parsing.charts import chart_spans, spans_of_words
 from accel.parsing.distances import induced_spans
-from accel.parsing.gpst import spans_of
+from accel.parsing.gpst import MODES, spans_of
 from accel.search.options import OF_TREES
-from accel.trained.kinds import DISTANCES, FULL_CHARTS, GPST_TREES, SPANS, able, can, kind_of, require
+from accel.trained.kinds import DISTANCES, FULL_CHARTS, GPST_TREES, SPANS, able, can, kind_of, require, with_article
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
 from accel.trained.processes import results
@@ -41,9 +41,12 @@ def check_options(model: Model, options: Mapping[str, Any]) -> None:
         if name not in OPTIONS:
             raise OptionError(name, f"is no option of trees without labels: these are {', '.join(OPTIONS)}")
         if not can(model, OPTIONS[name]):
-            raise OptionError(name, f"is for {OPTIONS[name]}, which this model does not have")
-        if name in ("beam", "sync") and options.get("mode") != "left-to-right":
-            raise OptionError(name, "is for the mode left-to-right")
+            kind = with_article(kind_of(model))
+            raise OptionError(name, f"is for {OPTIONS[name]}, and {model.path} holds {kind}: leave it out")
+        mode = options.get("mode") or MODES[0]
+        if name in ("beam", "sync") and mode != "left-to-right":
+            reason = f"is for the mode left-to-right, not for the mode {mode} of {model.path}"
+            raise OptionError(name, f"{reason}: leave it out, or set the mode")
 
 
 def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from accel.trained.kinds import (
     can,
     kind_of,
     require,
+    with_article,
 )
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
@@ -52,8 +53,8 @@ def check_others(model: Model, others: Sequence[Model], ensemble: str) -> None:
     """Raise ValueError unless the models make an ensemble for surprisals."""
     for one in (model, *others) if others else ():
         if not can(one, TREE_LOGPS):
-            kinds = ", ".join(able(TREE_LOGPS))
-            raise ValueError(f"{one.path}: holds a {kind_of(one)}, which makes no ensemble; models that do: {kinds}")
+            kind, kinds = with_article(kind_of(one)), ", ".join(able(TREE_LOGPS))
+            raise ValueError(f"{one.path}: holds {kind}, which makes no ensemble; models that do: {kinds}")
     check_ensemble([model, *others], ensemble)
 
 

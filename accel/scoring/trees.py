@@ -21,7 +21,7 @@ from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import END_ID
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.trained.kinds import kind_of
+from accel.trained.kinds import kind_of, with_article
 from accel.trained.opening import Model
 from refimpl.transformer_grammars.marginal import mixture_logp
 from refimpl.trees import ActionType
@@ -86,9 +86,8 @@ def check_ensemble(models: Sequence[Model], ensemble: str = "mixture") -> None:
     first = models[0]
     for model in models[1:]:
         if of_words(model) != of_words(first):
-            raise ValueError(
-                f"{model.path}: a {kind_of(model)} and a {kind_of(first)} make no ensemble: give models of one kind"
-            )
+            kinds = f"{with_article(kind_of(model))} and {with_article(kind_of(first))}"
+            raise ValueError(f"{model.path}: {kinds} make no ensemble: give models of one kind")
         if model.vocabulary != first.vocabulary:
             raise ValueError(f"{model.path}: its vocabulary differs from that of {first.path}: train them with one")
 

@@ -14,7 +14,7 @@ from types import ModuleType
 from accel.data.vocabularies.albert import AlbertPieces, train_albert_pieces
 from accel.models.albert.config import KINDS, SIZES, Config
 from accel.tasks.fine_tuning import Start, configured_start
-from accel.trained.kinds import kind_of
+from accel.trained.kinds import kind_of, with_article
 from accel.trained.opening import open_model
 from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.run import on_host
@@ -51,7 +51,7 @@ def start_of(options: argparse.Namespace, ops: ModuleType, lines: Callable[[], I
         return Start(_config(options, len(pieces), n_classes), pieces, _FROM_DATA)
     model = open_model(ops, options.checkpoint)
     if kind_of(model) != "albert":
-        raise ValueError(f"--checkpoint: {model.path}: holds a {kind_of(model)}, not an albert")
+        raise ValueError(f"--checkpoint: {model.path}: holds {with_article(kind_of(model))}, not an albert")
     initial = {name: x for name, x in on_host(model.parameters).items() if not name.startswith(_HEADS)}
     fixed = tuple(field.name for field in fields(Config) if field.name not in _FREE)
     config = replace(model.config, n_classes=n_classes, chart=KINDS[options.kind])

@@ -27,6 +27,7 @@ from accel.tasks.gpst import CONFIGURATIONS
 from accel.tasks.job import Job, configured_in_epochs
 from accel.tasks.pretrained import FIXED, open_pretrained, parameters_of
 from accel.tasks.vocabulary import MOST, described, open_to_words, size_of
+from accel.trained.kinds import with_article
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY, load_vocabulary
@@ -40,14 +41,17 @@ _NO_WORDS = Vocabulary("words", (), ())
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     """Add the option that names the pre-trained model."""
-    help_text = f"a pre-trained run, or a file in it, to start a {' or a '.join(MODELS)} from (default: from scratch)"
+    kinds = " or ".join(map(with_article, MODELS))
+    help_text = f"a pre-trained run, or a file in it, to start {kinds} from (default: from scratch)"
     parser.add_argument("--checkpoint", type=Path, metavar="RUN", help=help_text)
 
 
 def refuse_checkpoint(options: argparse.Namespace) -> None:
     """Raise ValueError if the options name a pre-trained model for a model that starts from scratch."""
     if options.checkpoint is not None:
-        raise ValueError(f"--checkpoint: is for {' and '.join(MODELS)}; a {options.kind} starts from scratch")
+        raise ValueError(
+            f"--checkpoint: is for {' and '.join(MODELS)}; {with_article(options.kind)} starts from scratch"
+        )
 
 
 @dataclass(frozen=True)

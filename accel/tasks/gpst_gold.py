@@ -14,6 +14,7 @@ from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_o
 from accel.parsing.spans import find_spans
 from accel.tasks.job import count_or_zero
 from accel.tasks.vocabulary import open_to_words
+from accel.trained.kinds import with_article
 from accel.trained.opening import Model
 from accel.trained.words import encode_words
 
@@ -35,7 +36,7 @@ def check_gold(options: argparse.Namespace) -> None:
     """Raise ValueError for gold trees of a validation where there is none, or no trees."""
     if options.validation_gold is not None:
         if options.model != "gpst":
-            raise ValueError(f"--validation-gold: is for gpst; a {options.model} has no trees")
+            raise ValueError(f"--validation-gold: is for gpst; {with_article(options.model)} has no trees")
         if options.validation is None:
             raise ValueError("--validation-gold: there is no validation; use --validation TEXT")
 

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from accel.models.gpst.config import Config
-from accel.trained.kinds import kind_of
+from accel.trained.kinds import kind_of, with_article
 from accel.trained.opening import Model, open_model
 from accel.training.run import on_host
 
@@ -21,7 +21,7 @@ def open_pretrained(ops: ModuleType, path: Path, kind: str) -> Model:
     """Return the model of a run; ValueError if it is not of this kind."""
     model = open_model(ops, path)
     if kind_of(model) != kind:
-        raise ValueError(f"--checkpoint: {model.path}: holds a {kind_of(model)}, not a {kind}")
+        raise ValueError(f"--checkpoint: {model.path}: holds {with_article(kind_of(model))}, not {with_article(kind)}")
     return model
 
 

@@ -107,7 +107,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--distinct-attention", action="store_true", default=None, help="separate weights for COMPOSE")
     parser.add_argument("--memory", choices=("stack", "shift"))
     parser.add_argument("--positions", choices=("depth", "linear"))
-    parser.add_argument("--unrestricted-layers", type=int, metavar="N", help="the top N layers; -N: the bottom N")
+    help_text = "layers whose attention sees everything before: the top N, or with -N the bottom N"
+    help_text += " (default: the configuration's)"
+    parser.add_argument("--unrestricted-layers", type=int, metavar="N", help=help_text)
     parser.add_argument("--unrestricted-heads", type=int, metavar="N")
 
 

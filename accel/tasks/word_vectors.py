@@ -13,6 +13,7 @@ from accel.data.vocabularies.vectors import read_tables
 from accel.data.vocabularies.words import Words
 from accel.models.checks import refusal
 from accel.tasks.job import count
+from accel.trained.kinds import with_article
 from accel.training.directory import TABLES, load_tables, load_vocabulary
 
 Tables = dict[str, np.ndarray]
@@ -42,7 +43,7 @@ def vector_files(options: argparse.Namespace, kinds: Sequence[str]) -> tuple[lis
     is_older = isinstance(options.vectors, str | Path)
     files = [Path(file) for file in ([options.vectors] if is_older else options.vectors or [])]
     if options.kind not in kinds and files:
-        raise ValueError(f"--vectors: is for {', '.join(kinds)}; a {options.kind} takes none")
+        raise ValueError(f"--vectors: is for {', '.join(kinds)}; {with_article(options.kind)} takes none")
     if options.learn_vectors and len(files) != 1:
         raise ValueError(f"--learn-vectors: is for one file of --vectors, not for {len(files)}; name one")
     return files, is_older or options.learn_vectors

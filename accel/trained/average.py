@@ -37,7 +37,9 @@ def average_checkpoints(directory: Path, shapes: Mapping[str, tuple[int, ...]], 
         raise ValueError(f"last: {last} checkpoints have no average")
     paths = kept_checkpoints(directory)[-last:]
     if len(paths) < last:
-        raise CheckpointError(f"{directory}: keeps {len(paths)} checkpoints, not {last}: train with keep_checkpoints")
+        count = f"{len(paths)} checkpoint{'s' * (len(paths) != 1)}"
+        use = f"{f'average at most {len(paths)}, or ' * bool(paths)}train with --set keep_checkpoints={last}"
+        raise CheckpointError(f"{directory}: keeps {count}, not {last}: {use}")
     states = [read_state(path) for path in paths]
     for path, state in zip(paths, states, strict=True):
         for key in _SHARED:

@@ -84,12 +84,19 @@ def able(ability: str) -> list[str]:
     return [kind for kind, abilities in ABILITIES.items() if ability in abilities]
 
 
+def with_article(kind: str) -> str:
+    """Return the name of a kind of model after its article.
+
+    >>> with_article("encoder_decoder"), with_article("lstm classifier"), with_article("fasttrees")
+    ('an encoder_decoder', 'an lstm classifier', 'a fasttrees')
+    """
+    return f"{'an' if kind[0] in 'aeio' or kind.startswith('lstm') else 'a'} {kind}"
+
+
 def require(model: Model, ability: str) -> None:
     """Raise ValueError if a model does not have that ability."""
     if not can(model, ability):
-        kind = kind_of(model)
-        article = "an" if kind[0] in "aeiou" or kind == "lstm" else "a"
         raise ValueError(
-            f"{model.path}: holds {article} {kind}, which gives no {ability}; "
+            f"{model.path}: holds {with_article(kind_of(model))}, which gives no {ability}; "
             f"models that do: {', '.join(able(ability))}"
         )

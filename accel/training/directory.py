@@ -21,6 +21,7 @@ from accel.data.files.written import replaced
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
+from accel.training.run import BEST, METRICS, NEWEST, TrainingError
 
 VOCABULARY, SETTINGS, TABLES = "vocabulary.json", "config.json", "tables.safetensors"
 
@@ -61,6 +62,24 @@ def remove_unfinished(directory: Path) -> None:
     for pattern in ("*.partial", "*.temporary", ".tmp??????", "cache/.encoding-*"):
         for path in directory.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def require_checkpoint(directory: Path) -> None:
+    """Raise TrainingError if a run to be resumed has lost its checkpoint.
+
+    The first best parameters are followed by a checkpoint in the same step, see `accel.training.loop`. So a run without
+    both was killed before its first checkpoint, and one with the best parameters alone within that step: then the
+    metrics have no line of it, or the checkpoint is there in part.
+    """
+    if (directory / NEWEST).exists() or not (directory / BEST).exists():
+        return
+    lines = (directory / METRICS).read_bytes().count(b"\n") if (directory / METRICS).exists() else 0
+    if lines < read_state(directory / BEST).get("step", 0) or (directory / f"{NEWEST}.partial").exists():
+        return
+    raise TrainingError(
+        f"{directory / NEWEST}: is missing, and nothing but it can be resumed: put it back, choose another directory "
+        f"with --out, or remove {directory} to train from the start"
+    )
 
 
 def save_settings(directory: Path, reading: Reading | None, options: dict[str, Any]) -> None:

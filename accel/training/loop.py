@@ -22,6 +22,7 @@ from accel.data.files import progress as shown
 from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint
 from accel.training.communicator import Communicator, serial
+from accel.training.directory import require_checkpoint
 from accel.training.graphs import new_graphs
 from accel.training.memory import greatest
 from accel.training.run import (
@@ -130,6 +131,8 @@ def train(
     is_used = not resume and any((directory / name).exists() for name in (METRICS, NEWEST))
     if any(on_any_rank(communicator, ops.xp, is_used)):
         raise TrainingError(f"{directory}: holds a run already: resume it with --resume, or choose another directory")
+    if resume:
+        require_checkpoint(directory)
     if training.select == "accuracy" and not _has_accuracy(model, config):
         raise TrainingError(f"select: {model.__name__} has no accuracy to select by")
     if training.select == "f1" and measure is None:
@@ -194,6 +197,7 @@ def _train(
             metrics.flush()
             is_periodic = is_last or run.step % training.checkpoint_every == 0
             is_due, is_stopped = on_any_rank(run.communicator, run.ops.xp, is_save_due(run), bool(signals))
+            is_due = is_due or (run.best is not None and not run.saved_step)  # so that they never lie alone
             if is_periodic and training.keep_checkpoints:
                 keep_parameters(run, directory)
             if is_periodic or is_due or is_stopped:

@@ -247,3 +247,20 @@ def test_the_number_of_threads_is_set_before_anything_is_imported() -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", program], cwd=root, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+def test_closed_streams_are_empty_or_drop_what_is_written(closed: tuple[int, ...], tmp_path: Path) -> None:
+    """What is printed goes into no file, nor from one closed stream into an open one."""
+    wrong = f"cli.main(['prepare', 'text', '-', '--convention', 'plain', '--out', '{tmp_path}/out'])"
+    right = f"cli.main(['draw', 'tree', '(S it)', '--out', '{tmp_path}/tree.svg'])"
+    program = f"import sys\nfrom accel import cli\nsys.exit(10 * {wrong} + {right})"
+    redirections = " ".join(f"{number}{'<>'[number > 0]}&-" for number in closed)
+    command = ("sh", "-c", f'exec "$0" -c "$1" {redirections}', sys.executable, program)
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 20, done.stderr
+    assert done.stdout == ("" if 1 in closed else f"{tmp_path}/tree.svg\n")
+    assert done.stderr == ("" if 2 in closed else "grove: error: <stdin>: an empty file\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["tree.svg"]
+    assert (tmp_path / "tree.svg").read_text().endswith("</svg>\n")

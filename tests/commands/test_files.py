@@ -11,8 +11,10 @@ import pytest
 
 from accel import cli
 from accel.data.files import progress
+from accel.trained import opening
 from refimpl.trees import words
 from tests.fixtures.command_line import Grove
+from tests.fixtures.tiny_runs import save_tiny
 from tests.fixtures.toy_house import SMALL, House, short_sentences
 
 
@@ -90,6 +92,25 @@ def test_a_pipe_is_written_and_a_link_is_followed(house: House, tmp_path: Path, 
     assert (
         grove("prepare", "text", house.valid, "--convention", "plain", "--out", "-").splitlines()[0].startswith("the")
     )
+
+
+def test_files_to_write_are_checked_before_the_work(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[..., str]
+) -> None:
+    (tmp_path / "file").touch()
+    run = save_tiny(tmp_path / "run", "fasttrees")
+    written = Path("nowhere/out")
+    monkeypatch.setattr(opening.checkpoint, "load", lambda *_: pytest.fail("the model is read before the check"))
+    parse = ("parse", *house.checkpoints("tg"), tmp_path / "file")
+    for command, option in (((*parse,), "--out"), (("evaluate", run), "--write")):
+        assert mistake(*command, option, written) == f"{option} {written}: no directory nowhere: make it first"
+        wrong = mistake(*command, option, tmp_path / "file" / "out")
+        assert wrong == f"{option} {tmp_path}/file/out: {tmp_path}/file is a file, not a directory: choose another"
+    monkeypatch.setattr(os, "access", lambda path, mode: path != run)  # root may write everywhere
+    cannot = f"nothing can be written in {run}: choose another directory"
+    for command, option in (((*parse,), "--out"), (("evaluate", run), "--write")):
+        assert mistake(*command, option, run / "out") == f"{option} {run}/out: {cannot}"
+    assert mistake("evaluate", run, "--data", house.valid) == f"the scores {run}/evaluation.json: {cannot}"
 
 
 def test_standard_input_and_output_are_given_once(house: House, mistake: Callable[..., str]) -> None:

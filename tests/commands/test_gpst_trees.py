@@ -56,9 +56,12 @@ def test_ways_to_parse_that_are_none(text: Path, closed: Path, mistake: Callable
     file, some = text.parent / "wrong", text.read_text().split()[0]
     file.write_text(f"{some}\n{(some + ' ') * 91}\n")
     parse = ("parse", "--checkpoint", closed, file)
-    assert mistake(*parse, "--beam", 3) == "--beam: is for the mode left-to-right"
-    assert mistake(*parse, "--mode", "parser", "--no-sync") == "--no-sync: is for the mode left-to-right"
-    assert mistake(*parse, "--max-height", 3) == "--max-height: is for full charts, which this model does not have"
+    beam = f"{{}}: is for the mode left-to-right, not for the mode {{}} of {closed}/checkpoint.safetensors: "
+    beam += "leave it out, or set the mode"
+    assert mistake(*parse, "--beam", 3) == beam.format("--beam", "inside")
+    assert mistake(*parse, "--mode", "parser", "--no-sync") == beam.format("--no-sync", "parser")
+    wrong = f"--max-height: is for full charts, and {closed}/checkpoint.safetensors holds a gpst: leave it out"
+    assert mistake(*parse, "--max-height", 3) == wrong
     assert mistake(*parse, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
     wrong = mistake(*parse, "--mode", "left-to-right")
     assert wrong == f"{file}:2: a sentence of 91 tokens, more than a context of the model has, 90"

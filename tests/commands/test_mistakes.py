@@ -155,6 +155,24 @@ def test_runs_that_are_there_or_not_there(house: House, tmp_path: Path, mistake:
     assert message == f"train: --data is missing: {tmp_path}/new holds no run yet"
 
 
+@pytest.mark.parametrize("resume", [(), ("--resume",)])
+def test_a_run_is_no_file(resume: tuple[str, ...], house: House, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    (tmp_path / "file").write_text("as before")
+    for out in (tmp_path / "file", tmp_path / "file" / "run" / "more"):
+        wrong = mistake(*train(out, house.data, *resume))
+        assert wrong == f"--out {out}: {tmp_path}/file is a file, not a directory: choose another name"
+    assert (tmp_path / "file").read_text() == "as before"
+
+
+def test_what_is_evaluated_is_a_run(tmp_path: Path, mistake: Callable[..., str]) -> None:
+    (tmp_path / "file").write_text("no run")
+    wanted = "name a directory that `grove train` or `grove export` wrote"
+    for path in (tmp_path / "nowhere", tmp_path / "nowhere" / "best.safetensors"):
+        assert mistake("evaluate", path) == f"{path}: does not exist; {wanted}"
+    assert mistake("evaluate", tmp_path).startswith(f"{tmp_path}: no run, for it has neither best.safetensors nor ")
+    assert mistake("evaluate", tmp_path / "file").startswith(f"{tmp_path}/file: truncated, or not a safetensors file")
+
+
 def test_a_nan_in_the_loss_stops_with_its_step(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from accel.data.files.archive import names_in
 from accel.data.files.lines import LineError, find_file, read_lines, read_word_lines
 
+ICONV = "convert it: iconv -f utf-16 -t utf-8 FILE"
 TEXT = b"one\n\nthree \r\nfour"
 
 
@@ -29,6 +31,14 @@ def test_archives_read_like_plain_files(tmp_path: Path, suffix: str, pack: type)
         (b"", "text", "text: an empty file"),
         (lzma.compress(b""), "text.xz", "text.xz: an empty file"),
         (b"good\nb\xe4d\n", "text", "text:2:2: not UTF-8: 0xe4: convert the file, as with iconv -f latin1 -t utf-8"),
+        (
+            "a b\n".encode("utf-16"),
+            "text",
+            f"text:1:1: not UTF-8, but UTF-16 by its byte-order mark FF FE: {ICONV} > NEW",
+        ),
+        ("\ufeffa\n".encode("utf-16-be"), "text", f"but UTF-16 by its byte-order mark FE FF: {ICONV} > NEW"),
+        ("a".encode("utf-32"), "text", "but UTF-32 by its byte-order mark FF FE 00 00: convert it: iconv -f utf-32 "),
+        (b"a\n\xff\xfe", "text", "text:2:1: not UTF-8: 0xff: convert the file, as with iconv -f latin1 -t utf-8"),
         (b"no archive", "text.xz", "text.xz: broken archive, or none at all: Input format not supported by decoder"),
         (gzip.compress(b"a\n" * 99, mtime=0)[:-12], "text.gz", "broken archive after this line: Compressed file ended"),
     ],
@@ -78,6 +88,21 @@ def packed(folder: Path, kind: str) -> Path:
         (folder / "data" / name).mkdir(parents=True, exist_ok=True)
         (folder / "data" / name / "text").write_text(f"a\nb of {name}\n")
     return Path(shutil.make_archive(str(folder / "packed"), kind, folder, "data"))
+
+
+@pytest.mark.parametrize("kind", ["zip", "xztar", "gztar", "tar"])
+def test_damaged_archives_are_named(tmp_path: Path, kind: str) -> None:
+    """At whatever byte an archive is cut, and whatever byte of it is changed, there is a list or a refusal."""
+    archive = packed(tmp_path, kind)
+    content = archive.read_bytes()
+    for place in range(0, len(content), len(content) // 40):
+        for damaged in (content[:place], content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :]):
+            archive.write_bytes(damaged)
+            try:
+                names_in(archive)
+            except ValueError as error:
+                assert str(error).startswith(f"{archive}: neither a folder nor an archive that can be opened (")
+                assert "\n" not in str(error)
 
 
 @pytest.mark.parametrize("kind", ["zip", "xztar", "gztar", "tar"])

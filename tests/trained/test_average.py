@@ -34,9 +34,12 @@ def test_mean_of_the_last(tmp_path: Path) -> None:
 
 
 def test_refusals(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="keeps 0 checkpoints, not 2"):
+    with pytest.raises(CheckpointError, match="keeps 0 checkpoints, not 2: train with --set keep_checkpoints=2$"):
         average_checkpoints(tmp_path, SHAPES, last=2)
     write(tmp_path, 1)
+    use = "average at most 1, or train with --set keep_checkpoints=3$"
+    with pytest.raises(CheckpointError, match=f"keeps 1 checkpoint, not 3: {use}"):
+        average_checkpoints(tmp_path, SHAPES, last=3)
     write(tmp_path, 2, config={"d_model": 6})
     with pytest.raises(CheckpointError, match=r"00000002.safetensors: its config"):
         average_checkpoints(tmp_path, SHAPES, last=2)

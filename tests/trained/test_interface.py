@@ -220,7 +220,7 @@ def test_mistakes_are_named(runs: dict[str, Path], tmp_path: Path) -> None:
         (lambda: tg.word_surprisals(line, parser=gpst), f"{gpst.path}: holds a gpst, which gives no proposal trees"),
         (lambda: lstm.word_surprisals(line, beam=3), f"beam: the model {lstm.path} has no such search: leave it out"),
         (lambda: lstm.word_score(line, prob=True, surprisal=True), "prob: a probability is no surprisal"),
-        (lambda: gpst.parse(line, layer=2), "layer: is for distances, which this model does not have"),
+        (lambda: gpst.parse(line, layer=2), "layer: is for distances, and "),
         (lambda: gpst.parse(line, depth=2), "depth: is no option of trees without labels: these are layer, split"),
         (lambda: tg.parse(line, mode="inside"), f"mode: is for trees without labels, and {tg.path} has labelled ones"),
         (lambda: tg.tree_score(["(S the", "(S dog)"]), "trees"),

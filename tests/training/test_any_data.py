@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import accel
+from accel import cli
 from accel.data.corpora.parallel import find_ends, find_stem
+from accel.tasks.job import TASKS
 from accel.trained.opening import open_model
 from tests.fixtures.command_line import Grove, settings
 
@@ -107,6 +109,29 @@ def test_options_are_refused_before_anything_is_read(tmp_path: Path, mistake: Ca
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_settings_are_listed_without_a_run(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for out in ((), ("--out", "new")):
+        with pytest.raises(SystemExit, match="^0$"):
+            cli.main(["train", "--task", task, "--set", "help", *out])
+        assert "\nbatch_size=" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_of_another_task_is_named_with_its_task(mistake: Callable[..., str]) -> None:
+    train = ("train", "--out", "new", "--data", "nowhere", "--model")
+    wrong = mistake(*train, "gpst")
+    assert wrong.startswith("--model gpst: is no model of the task trees: use --task gpst, or one of "), wrong
+    assert "glue" in wrong and "translation" not in wrong
+    wrong = mistake(*train, "gpst", "--task", "translation")
+    assert wrong.startswith("--model gpst: is no model of the task translation: use --task "), wrong
+    assert mistake(*train, "gpstt") == "--model gpstt: choose one of tg, txl_cc, txl_terminals"
+    assert mistake(*train, "tg", "--task", "gpst").endswith(": is no model of the task gpst: use --task trees")
+
+
 def test_what_is_no_treebank_and_no_file_is_named(tmp_path: Path, mistake: Callable[..., str]) -> None:
     text = write(tmp_path / "train.txt", ["they sing"])
     wrong = mistake("train", "--data", text, "--out", tmp_path / "run")
@@ -116,6 +141,9 @@ def test_what_is_no_treebank_and_no_file_is_named(tmp_path: Path, mistake: Calla
         assert wrong == f"--data {tmp_path}: a folder, but one file is needed; use {text}"
         wrong = mistake("train", "--task", task, "--data", text, "--validation", tmp_path, "--out", tmp_path / "run")
         assert wrong == f"--validation {tmp_path}: a folder, but one file is needed; use a file in it"
+    for task in ("translation", "summarisation", "cogs", "glue", "cognition", "acceptability"):  # of several files
+        wrong = mistake("train", "--task", task, "--data", text, "--out", tmp_path / "run")
+        assert wrong.startswith(f"{text}: neither a folder nor an archive that can be opened (no form of tar or zip): ")
     wrong = mistake("train", "--task", "summarisation", "--data", tmp_path, "--out", tmp_path / "run")
     assert wrong.startswith(f"{tmp_path}: no train.article and train.title: ") and wrong.endswith("; use --train-stem")
 

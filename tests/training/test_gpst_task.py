@@ -154,7 +154,7 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     wrong = mistake(*run_of(texts, out))  # without full stops all lines are one sentence
     assert wrong.startswith(f"{texts}/train:1: a sentence of ")
     wrong = mistake("parse", "--checkpoint", trained, texts / "test", "--layer", 1)
-    assert wrong == "--layer: is for distances, which this model does not have"
+    assert wrong == f"--layer: is for distances, and {trained}/best.safetensors holds a gpst: leave it out"
     wrong = mistake("parse", "--checkpoint", trained, texts / "test", "--model", "fasttrees")
     assert wrong.endswith("a model of kind gpst, not fasttrees")
     same = ("--validation", texts / "train", "--test", texts / "train")

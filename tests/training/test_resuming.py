@@ -16,7 +16,7 @@ import pytest
 from accel import cli
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint, lock
-from accel.training.run import NEWEST, TrainingError
+from accel.training.run import BEST, NEWEST, TrainingError
 from tests.fixtures.command_line import Grove
 from tests.fixtures.toy_house import House, train
 from tests.fixtures.toy_run import metrics
@@ -213,3 +213,20 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / lock.LOCK).write_text(f"{dead.pid} {socket.gethostname()}\n")
     with lock.locked(tmp_path):
         assert lock.holder(tmp_path) == (os.getpid(), socket.gethostname())
+
+
+def test_a_run_that_has_lost_its_checkpoint_is_refused(
+    house: House, tmp_path: Path, mistake: Callable[..., str], run_grove: Grove
+) -> None:
+    directory = copy_of(house, tmp_path)
+    shutil.move(directory / NEWEST, tmp_path / NEWEST)
+    before = contents(directory)
+    for given in ((), ("--steps", "9")):
+        assert mistake("train", "--out", directory, "--resume", *given) == (
+            f"{directory / NEWEST}: is missing, and nothing but it can be resumed: put it back, choose another "
+            f"directory with --out, or remove {directory} to train from the start"
+        )
+        assert contents(directory) == before
+    (directory / BEST).unlink()  # as a run that was killed before its first checkpoint
+    assert run_grove("train", "--out", directory, "--resume")[0] == 0
+    assert (directory / NEWEST).read_bytes() == (tmp_path / NEWEST).read_bytes()

@@ -85,11 +85,18 @@ def test_a_run_that_is_stopped_after_every_step_is_the_same_run(
 
 
 def test_a_second_signal_stops_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_call(monkeypatch, 5, send(signal.SIGINT, signal.SIGTERM))
+    at_call(monkeypatch, 3, send(signal.SIGINT, signal.SIGTERM))
     with pytest.raises(Stopped, match="^interrupted$") as stop:
         run(tmp_path, training=RARELY)
     assert stop.value.number == signal.SIGTERM and not stop.value.is_saved
-    assert not (tmp_path / NEWEST).exists() and len(metrics(tmp_path)) == 4
+    assert not (tmp_path / NEWEST).exists() and len(metrics(tmp_path)) == 2
+
+
+def test_the_first_best_parameters_come_with_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_call(monkeypatch, 7, send(signal.SIGINT, signal.SIGTERM))
+    with pytest.raises(Stopped):
+        run(tmp_path, training=RARELY)
+    assert checkpoint.read_state(tmp_path / NEWEST)["step"] == TRAINING.validate_every
 
 
 def test_a_signal_after_the_last_look_is_not_lost() -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from accel.data.files.archive import members
+from accel.data.files.archive import names_in
 
 PARTS = {
     "train": ("train", "training"),
@@ -29,7 +29,7 @@ def parallel_files(folder: str | Path) -> dict[str, set[str]]:
 def _endings(folder: str | Path) -> dict[str, set[str]]:
     """Return the endings of every stem."""
     folder = Path(folder)
-    names = members(folder) if folder.is_file() else [path.name for path in folder.iterdir() if path.is_file()]
+    names = names_in(folder) if folder.is_file() else [path.name for path in folder.iterdir() if path.is_file()]
     endings: dict[str, set[str]] = {}
     for name in names:
         for packed in _PACKED:

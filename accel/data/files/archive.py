@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
+import lzma
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from posixpath import normpath
 from typing import BinaryIO
 
-BROKEN = (zipfile.BadZipFile, tarfile.TarError)
+BROKEN = (
+    zipfile.BadZipFile,
+    NotImplementedError,  # of zipfile
+    tarfile.TarError,
+    lzma.LZMAError,
+    gzip.BadGzipFile,
+    zlib.error,
+    EOFError,
+)
+"""The errors of a file that is no archive, or a damaged one."""
 
 
 def archive_of(path: Path) -> Path | None:
@@ -33,9 +45,9 @@ def open_member(archive: Path, name: str) -> BinaryIO:
 
 
 def open_members(archive: Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:
-    """Yield the files of an archive whose names end with `suffix`, unpacked, in one pass; raises as `members` does."""
+    """Yield the files of an archive whose names end with `suffix`, unpacked, in one pass; raises one of BROKEN."""
     if zipfile.is_zipfile(archive):
-        for name in members(archive):
+        for name in _members(archive):
             if name.endswith(suffix):
                 yield archive / name, open_member(archive, name)
         return
@@ -53,10 +65,7 @@ def find_member(archive: Path, name: str) -> Path:
     FileNotFoundError, ValueError
         If there is none, or several; if the file is not an archive.
     """
-    try:
-        matches = [member for member in members(archive) if f"/{member}".endswith(f"/{name}")]
-    except (*BROKEN, EOFError) as error:
-        raise ValueError(f"{archive}: neither a folder nor an archive: {error}") from error
+    matches = [member for member in names_in(archive) if f"/{member}".endswith(f"/{name}")]
     if not matches:
         raise FileNotFoundError(errno.ENOENT, "no such file in this archive", f"{archive}/{name}")
     if len(matches) > 1:
@@ -64,8 +73,26 @@ def find_member(archive: Path, name: str) -> Path:
     return archive / matches[0]
 
 
-def members(archive: Path) -> list[str]:
-    """Return the names of the files of an archive; raises one of BROKEN, or EOFError, if it is not an archive."""
+def names_in(archive: Path, wanted: str = "a folder") -> list[str]:
+    """Return the names of the files of an archive; ValueError, which says what was wanted, if it is no archive."""
+    try:
+        return _members(archive)
+    except BROKEN as error:
+        raise ValueError(no_archive(archive, error, wanted)) from error
+
+
+def no_archive(path: Path, error: Exception, wanted: str) -> str:
+    """Return the message for a file that is neither what was wanted nor an archive."""
+    return f"{path}: neither {wanted} nor an archive that can be opened ({cause(error)}): give one, as .zip or .tar.gz"
+
+
+def cause(error: Exception) -> str:
+    """Return the reason of one of BROKEN in a few words."""
+    text = str(error)
+    return "no form of tar or zip" if text.startswith("file could not be opened") else text  # a list of all forms
+
+
+def _members(archive: Path) -> list[str]:
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
             return packed.namelist()

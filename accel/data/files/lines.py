@@ -8,7 +8,6 @@ import gzip
 import io
 import lzma
 import sys
-import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import BinaryIO
 
 from accel.data.files import archive
 
-BROKEN_ARCHIVE = (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError, *archive.BROKEN)
 _OPENERS = {".xz": lzma.open, ".gz": gzip.open}
 _CONVERT = "convert the file, as with iconv -f latin1 -t utf-8"
 
@@ -78,8 +76,8 @@ def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]
             is_any = True
             with opened:
                 yield file, opened
-    except BROKEN_ARCHIVE as error:
-        raise ValueError(f"{path}: neither a {suffix} file, a folder nor an archive: {error}") from error
+    except archive.BROKEN as error:
+        raise ValueError(archive.no_archive(path, error, f"a {suffix} file, a folder")) from error
     if not is_any:
         raise ValueError(f"{path}: no {suffix} files in it")
 
@@ -104,12 +102,23 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Generator[tu
                 yield number, raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         column = len(raw[: error.start].decode("utf-8")) + 1
-        raise LineError(path, number, f"not UTF-8: 0x{raw[error.start]:02x}: {_CONVERT}", column) from error
-    except BROKEN_ARCHIVE as error:
+        raise LineError(path, number, _not_utf8(raw, error.start, number), column) from error
+    except archive.BROKEN as error:
         broken = "broken archive after this line" if number else "broken archive, or none at all"
-        raise LineError(path, number, f"{broken}: {error}") from error
+        raise LineError(path, number, f"{broken}: {archive.cause(error)}") from error
     if not number:
         raise LineError(path, 0, "an empty file")
+
+
+def _not_utf8(raw: bytes, place: int, number: int) -> str:
+    """Return the reason why a line is not UTF-8, and how the file is converted."""
+    marks = {codecs.BOM_UTF32_LE: "32", codecs.BOM_UTF16_LE: "16", codecs.BOM_UTF16_BE: "16"}  # the longer first
+    for mark, bits in marks.items() if number == 1 else ():
+        if raw.startswith(mark):
+            hexadecimal = mark.hex(" ").upper()
+            convert = f"convert it: iconv -f utf-{bits} -t utf-8 FILE > NEW"
+            return f"not UTF-8, but UTF-{bits} by its byte-order mark {hexadecimal}: {convert}"
+    return f"not UTF-8: 0x{raw[place]:02x}: {_CONVERT}"
 
 
 def _open(path: str | Path) -> AbstractContextManager[BinaryIO]:

@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 
+def is_special(path: Path) -> bool:
+    """Return whether a path names a device or a pipe."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write, which replaces the old one only when it is complete.
@@ -20,18 +25,18 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
     OSError
         With the name of the file, as on a full disk.
     """
-    is_special = path.exists() and not path.is_file() and not path.is_dir()
+    special = is_special(path)
     target = Path(os.path.realpath(path))
-    temporary = path if is_special else target.with_name(f".{target.name}.{os.getpid()}.partial")
+    temporary = path if special else target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         with open(temporary, "wb") as file:
             yield file
-        if not is_special:
+        if not special:
             os.replace(temporary, target)
     except OSError as error:
         if error.filename not in (None, str(temporary)):  # of another file
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
-        if not is_special:
+        if not special:
             temporary.unlink(missing_ok=True)

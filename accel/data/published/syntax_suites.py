@@ -66,10 +66,8 @@ def suite_files(path: str | Path) -> list[Path]:
     elif ".json" in path.suffixes:
         return [path]
     else:
-        try:
-            files = sorted(path / name for name in archive.members(path) if name.endswith(".json"))
-        except (*archive.BROKEN, EOFError) as error:
-            raise ValueError(f"{path}: neither a .json file, a folder nor an archive: {error}") from error
+        names = archive.names_in(path, "a .json file, a folder")
+        files = sorted(path / name for name in names if name.endswith(".json"))
     if not files:
         raise ValueError(f"{path}: no .json files in it")
     return files

@@ -1,0 +1,68 @@
+"""What `grove draw` refuses, each in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.tiny_runs import TREES, save_tiny
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("runs") / "tg", "tg")
+
+
+def test_heads_and_layers_are_counted_from_1(run: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    draw = ("draw", "attention", TREES[0], "--checkpoint", run, "--out", tmp_path / "x.svg")
+    for option in ("--head", "--layer"):
+        for number in (0, -1):
+            assert mistake(*draw, option, number) == f"{option} {number}: at least 1 is needed"
+        assert mistake(*draw, option, 3) == "the model has layers 1 to 1, each with heads 1 to 2"
+    assert not (tmp_path / "x.svg").exists()
+
+
+def test_an_unknown_word_or_label_has_its_place(run: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    draw = ("draw", "attention", "--checkpoint", run, "--out", tmp_path / "x.svg")
+    path = tmp_path / "some.trees"
+    path.write_text(f"{TREES[0]}\n\n(XP the dog)\n(S the zebra)\n")
+    reasons = "the label 'XP' is not in the vocabulary", "the word 'zebra' is not in the closed vocabulary"
+    for number, line, text, reason in zip((2, 3), (3, 4), ("(XP the dog)", "(S the zebra)"), reasons, strict=True):
+        assert mistake(*draw, path, "--number", number).startswith(f"{path}:{line}: {reason}")
+        assert mistake(*draw, text).startswith(f"{text}: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "reason"),
+    [
+        (("tree", "two.trees"), ("--checkpoint", "RUN"), "tree, but for attention, distances, chart, parse"),
+        (("tree", "two.trees"), ("--head", 1), "tree, but for attention"),
+        (("mask", TREES[0]), ("--layer", 1), "mask, but for attention, distances"),
+        (("loss", "run"), ("--number", 1), "loss, but for mask, tree, attention"),
+        (("distances", "a", "dog"), ("--keep-tags",), "distances, but for mask, tree, attention"),
+        (("attention", TREES[0]), ("--target", "a dog"), "attention, but for chart"),
+        (("chart", "a dog"), ("--max-height", 3), "chart, but for parse"),
+    ],
+)
+def test_options_of_other_pictures_are_refused(
+    command: tuple[object, ...], option: tuple[object, ...], reason: str, tmp_path: Path, mistake: Callable[..., str]
+) -> None:
+    wrong = mistake("draw", *command, *option, "--out", tmp_path / "x.svg")
+    assert wrong == f"{option[0]}: is not for draw {reason}: leave it out"
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_number_of_a_tree_is_for_a_file(
+    tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
+) -> None:
+    draw = ("draw", "tree", "--out", tmp_path / "x.svg")
+    wrong = mistake(*draw, TREES[0], "--number", 2)
+    assert wrong == "--number: is for a file of trees, and a tree is given: leave it out"
+    (tmp_path / "two.trees").write_text("".join(f"{tree}\n" for tree in TREES))
+    pictures = []
+    for option in ((), ("--number", 1), ("--number", 2)):
+        grove(*draw, tmp_path / "two.trees", *option)
+        pictures.append((tmp_path / "x.svg").read_text())
+    assert pictures[0] == pictures[1] != pictures[2]
