@@ -107,7 +107,7 @@ COLUMN = Reading(documents="column")
         ("id\t(S a)\n(S b)\n", COLUMN, 2, 1, "no name of a document"),
         ("(S a)\n(S ä)\n".encode("latin-1"), Reading(), 2, 4, "not UTF-8: 0xe4: convert the file"),
         ("(S a)\n(S ä ".encode() + b"\xff)", Reading(), 2, 6, "not UTF-8: 0xff"),
-        ("(S a)".encode("utf-16"), Reading(), 1, 1, "not UTF-8: 0xff"),
+        ("(S a)".encode("utf-16"), Reading(), 1, 1, "not UTF-8, but UTF-16 by its byte-order mark"),
         ("", Reading(), 0, 0, "an empty file"),
         ("\n \n", Reading(), 0, 0, "no trees in this file"),
     ],
