@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--top-k", type=at_least(1), default=2, metavar="K", help="hypotheses that each word is drawn from (2)"
     )
     help_text = "draw every action by itself, instead of words with the actions before them"
-    parser.add_argument("--no-sync", dest="sync", action="store_false", help=help_text)
+    parser.add_argument("--no-sync", dest="sync", action="store_false", help=f"of a GPST, TG or TXL (CC): {help_text}")
     parser.add_argument("--seed", type=at_least(0), default=0)
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
 

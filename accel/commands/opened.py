@@ -20,11 +20,14 @@ from accel.data.files import written
 from accel.data.files.lines import is_standard
 from accel.scoring.trees import ENSEMBLES, check_ensemble
 from accel.tasks.reading import add_reading, changed
-from accel.trained.kinds import TEXT_LOGPS, TREE_LOGPS, require
+from accel.trained.kinds import TEXT_LOGPS, TREE_LOGPS, can, kind_of, require, with_article
 from accel.trained.opening import Model, open_model
+from accel.trained.options import OptionError
 from accel.training.directory import write_text
 
 T = TypeVar("T")
+OF_TREES = ("ensemble", "drop_traces", "drop_function_tags", "keep_tags", "leave_out_untagged")
+"""The options that models of words do not take."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a run's directory or a checkpoint in it; repeat it for an ensemble",
     )
-    parser.add_argument("--ensemble", choices=ENSEMBLES, default="mixture", help="how several models are combined")
+    parser.add_argument("--ensemble", choices=ENSEMBLES, help="how several models are combined (default: mixture)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--batch-size", type=at_least(1), default=64, help="how many trees are read side by side")
     add_reading(parser, default=None, otherwise="as the model was trained")
@@ -56,21 +59,37 @@ def open_models(options: argparse.Namespace) -> Opened:
     ops = accel.load(options.backend)
     models = [open_model(ops, path) for path in options.checkpoint]
     for model in models:
+        if hasattr(options, "text") and can(model, TEXT_LOGPS):
+            kind = with_article(kind_of(model))
+            raise ValueError(f"{model.path}: holds {kind}, which gives {TEXT_LOGPS}, not of trees: use --text")
         require(model, TREE_LOGPS)
-    check_ensemble(models, options.ensemble)
+    ensemble = options.ensemble or ENSEMBLES[0]
+    check_ensemble(models, ensemble)
     for model in models[1:]:
         if model.reading != models[0].reading:
             raise ValueError(f"{model.path}: was trained with other options for reading trees than {models[0].path}")
-    scoring = {"ensemble": options.ensemble, "batch_size": options.batch_size}
+    scoring = {"ensemble": ensemble, "batch_size": options.batch_size}
     return Opened(ops, models, changed(models[0].reading or Reading(), options), scoring)
 
 
-def open_language_model(options: argparse.Namespace) -> tuple[ModuleType, Model]:
-    """Load the one language model of words that the options name."""
+def open_language_model(options: argparse.Namespace, of_trees: str) -> tuple[ModuleType, Model]:
+    """Load the one language model of words that --text is for; `of_trees` says what a model of trees reads instead.
+
+    Raises
+    ------
+    ValueError
+        If there are several models, or it is another one; if there are options of models of trees.
+    """
     if len(options.checkpoint) > 1:
         raise ValueError("--checkpoint: give one language model of words: they make no ensemble")
+    for name in OF_TREES:
+        if getattr(options, name) is not None:
+            raise OptionError(name, "is for trees, and --text has none: leave it out")
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint[0])
+    if can(model, TREE_LOGPS):
+        kind = with_article(kind_of(model))
+        raise ValueError(f"--text: {model.path} holds {kind}, which gives {TREE_LOGPS}: {of_trees}")
     require(model, TEXT_LOGPS)
     return ops, model
 

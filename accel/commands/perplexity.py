@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError("--count-ends: every line end of --text counts as a word in any case: leave it out")
     models.check_out(options.rows, "--rows")
     if options.text is not None:
-        ops, model = models.open_language_model(options)
+        ops, model = models.open_language_model(options, "use --trees or --proposals")
         result = text_perplexity(ops, model, encode_text(options.text, model.vocabulary))
         _print(result)
         print(f"words           {result.n_words}")

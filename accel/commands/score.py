@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _score_text(options: argparse.Namespace) -> int:
-    ops, model = models.open_language_model(options)
+    ops, model = models.open_language_model(options, "leave --text out, and give a treebank")
     lines = read_word_lines(options.trees)
     sentences = [words for words in lines if words]
     if options.tokens:

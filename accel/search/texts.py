@@ -13,7 +13,7 @@ from types import ModuleType
 from accel.data.vocabularies.vocabulary import END_ID, VocabularyError
 from accel.search.pools import Limits
 from accel.search.word_level import sample
-from accel.trained.kinds import CONTEXTS, TEXTS, can, require
+from accel.trained.kinds import CONTEXTS, GPST_TREES, LABELLED_TREES, TEXTS, can, kind_of, require, with_article
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
 from refimpl.trees import ActionType
@@ -65,6 +65,9 @@ def draw_text(
     for name, value in (("words", words), ("top_k", top_k)):
         if value < 1:
             raise OptionError(name, "at least 1 is needed", value)
+    if not sync and not (can(model, GPST_TREES) or can(model, LABELLED_TREES)):
+        kind = with_article(kind_of(model))
+        raise OptionError("sync", f"is for actions between words, and {model.path} holds {kind}: leave it out")
     tokens = _encoded(model, "prefix", prefix)
     if not can(model, CONTEXTS):
         if context:
