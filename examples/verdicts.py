@@ -63,7 +63,7 @@ ON_ALBERT = ("albert_treeformer", "albert")
 CLAIMS = (
     *claims("Table 1", ("fasttrees/language_model",), "perplexity", ("on_lstm", "fasttrees"),
             ("fasttrees", "conv_fasttrees"), ("conv_fasttrees", "faster_fasttrees")),
-    *(claim for n in (10, 11, 12)
+    *(claim for n in ("10", "11", "12", "10 to 12", "7 to 12")
       for claim in claims(f"Table 2, {n} operators", LOGIC, f"accuracy, {n}", ("conv_fasttrees", "fasttrees"),
                           CONV_LSTM)),
     *claims("Table 3", ("fasttrees/sentiment",), "accuracy", FAST_LSTM, CONV_LSTM, LSTM_FASTER),
@@ -125,17 +125,24 @@ def judge_answers(better: np.ndarray, worse: np.ndarray) -> tuple[str, str]:
 def _judged(claim: Claim, both: Sequence[Sequence[TaskResult]]) -> tuple[str, str]:
     (one, *more), (other, *others) = both
     if "answers" in one and "answers" in other and not more + others:
-        name = claim.measure.removeprefix("accuracy, ")
-        return judge_answers(*(right_of(result["answers"][name]) for result in (one, other)))
-    values = ([value_of(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
+        lengths = claim.measure.removeprefix("accuracy, ")
+        return judge_answers(*(right_of(result["answers"], lengths) for result in (one, other)))
+    values = ([_value(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
     return judge(*values, lower=claim.lower)
+
+
+def _value(result: TaskResult, measure: str) -> float | None:
+    """Return a measure of a result; the accuracy of several lengths of formulas together is that of the answers."""
+    if "answers" in result and " to " in measure:
+        return 100.0 * float(right_of(result["answers"], measure.removeprefix("accuracy, ")).mean())
+    return value_of(result, measure)
 
 
 def _row_of_task(claim: Claim, results: Sequence[TaskResult]) -> tuple[str, ...]:
     order = f"{_title(claim, claim.better)} before {_title(claim, claim.worse)}"
     for task in claim.tasks:
         of_task = [result for result in results if result["task"] in SOURCES.get(task, (task,))]
-        measured = [result for result in of_task if value_of(result, claim.measure) is not None]
+        measured = [result for result in of_task if _value(result, claim.measure) is not None]
         both = [[result for result in measured if result["model"] == model] for model in (claim.better, claim.worse)]
         if all(both):
             difference, judged = _judged(claim, both)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -56,13 +56,17 @@ def answers_of(ops: ModuleType, model: Model, data: Path) -> Answers:
     return answers
 
 
-def right_of(answers: Mapping[str, Any]) -> np.ndarray:
-    """Return the bits of one length.
+def right_of(answers: Answers, lengths: str) -> np.ndarray:
+    """Return the bits of one length of formulas, or of several.
 
-    >>> right_of({"pairs": 3, "right": "a0"})
-    array([1, 0, 1], dtype=uint8)
+    >>> of = {"9": {"pairs": 3, "right": "a0"}, "10": {"pairs": 1, "right": "80"}}
+    >>> right_of(of, "9"), right_of(of, "9 to 10")
+    (array([1, 0, 1], dtype=uint8), array([1, 0, 1, 1], dtype=uint8))
     """
-    return np.unpackbits(np.frombuffer(bytes.fromhex(answers["right"]), np.uint8), count=answers["pairs"])
+    first, _, last = lengths.partition(" to ")
+    every = [answers[str(length)] for length in range(int(first), int(last or first) + 1)]
+    bits = [np.frombuffer(bytes.fromhex(of["right"]), np.uint8) for of in every]
+    return np.concatenate([np.unpackbits(x, count=of["pairs"]) for x, of in zip(bits, every, strict=True)])
 
 
 if __name__ == "__main__":

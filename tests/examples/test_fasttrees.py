@@ -31,7 +31,7 @@ def test_logic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkpoint, data, out_file = (str(tmp_path / name) for name in ("on_lstm", "data", "answers.json"))
     answers.main(["--checkpoint", checkpoint, "--data", data, "--out", out_file])
     stored = json.loads(Path(out_file).read_text())["answers"]
-    assert {length: answers.right_of(of).mean() for length, of in stored.items()} == figures["ON-LSTM"]
+    assert {length: answers.right_of(stored, length).mean() for length in stored} == figures["ON-LSTM"]
 
 
 def test_sentiment(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

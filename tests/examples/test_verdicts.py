@@ -44,9 +44,9 @@ def cells(row: str) -> list[str]:
     return row.strip("| ").split(" | ")
 
 
-def logic_rows(results: list[TaskResult]) -> list[list[str]]:
+def logic_rows(results: list[TaskResult], lengths: str = "10") -> list[list[str]]:
     lines = verdicts("fasttrees", [], results).splitlines()
-    return [cells(line) for line in lines if "Table 2, 10 operators" in line]
+    return [cells(line) for line in lines if f"Table 2, {lengths} operators" in line]
 
 
 def test_the_longest_training_that_both_models_have_counts() -> None:
@@ -151,10 +151,14 @@ def test_the_page_is_linked() -> None:
 def test_two_single_models_have_an_interval_over_the_examples() -> None:
     """Of 100 pairs 40 differ, 30 for one model: 1.96 times the root of (40 - 20 * 20 / 100) / 99, times 10, is 11.8."""
     answers = {"conv_fasttrees": "f" * 10 + "0" * 15, "fasttrees": "8" * 10 + "8" * 10 + "0" * 5}
+    equal = {str(length): {"pairs": 100, "right": ("f" if length < 10 else "0") * 25 + "0"} for length in range(7, 13)}
     results = [result for model, right in answers.items()
                for result in of_task("fasttrees/logic_published", model, [0.0],
-                                     answers={"10": {"pairs": 100, "right": right + "0"}})]  # fmt: skip
+                                     answers=equal | {"10": {"pairs": 100, "right": right + "0"}})]  # fmt: skip
     row, _ = logic_rows(results)
     assert (row[3], row[-1]) == ("+20.00 (+8.18 to +31.82)", "one seed: confirmed")
+    row, _ = logic_rows(results, "10 to 12")  # of 300 pairs the same differ: the root of (40 - 20 * 20 / 300) / 299
+    assert (row[3], row[-1]) == ("+6.67 (+2.60 to +10.74)", "one seed: confirmed")
+    assert logic_rows(results, "7 to 12")[0][3] == "+3.33 (+1.28 to +5.38)"
     row, _ = logic_rows([*results, results[0] | {"seed": 1}])
     assert row[-1] == "open: one seed, no interval"
