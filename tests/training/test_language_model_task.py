@@ -181,7 +181,7 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     wrong = mistake("train", "--task", "logic", "--out", trained, "--resume")
     assert wrong == f"--task logic: {trained} holds a run of the task language_model: leave out --task"
     wrong = mistake("perplexity", "--checkpoint", trained, "--trees", texts / "test")
-    assert wrong.endswith("which gives no log-probabilities of trees; models that do: tg, txl_cc, txl_terminals")
+    assert wrong.endswith("holds a fasttrees, which gives log-probabilities of text, not of trees: use --text")
     assert wrong.startswith(f"{trained}/best.safetensors: holds a ")
     pair = ("--checkpoint", trained, "--checkpoint", trained)
     assert mistake("perplexity", *pair, "--text", texts / "test").startswith(
