@@ -3,8 +3,8 @@
 A claim is that one model is better than another in a measure. It is confirmed if the 95 % interval of the difference
 (Welch's, over seeds) lies on the paper's side of 0, refuted if on the other side, and open otherwise; "so far" if the
 last validation of every training was its best one. Of several trainings the longest counts that both models have.
-Two single models have an interval where the answer to every test example is stored: over these examples, paired. It
-says nothing about other seeds.
+Where one model has one seed and the answer to every test example is stored, both models of that seed have an interval:
+over these examples, paired. It says nothing about other seeds.
 """
 
 from __future__ import annotations
@@ -123,10 +123,11 @@ def judge_answers(better: np.ndarray, worse: np.ndarray) -> tuple[str, str]:
 
 
 def _judged(claim: Claim, both: Sequence[Sequence[TaskResult]]) -> tuple[str, str]:
-    (one, *more), (other, *others) = both
-    if "answers" in one and "answers" in other and not more + others:
+    answers = [{result["seed"]: result["answers"] for result in of_model if "answers" in result} for of_model in both]
+    common = answers[0].keys() & answers[1].keys()
+    if common and min(map(len, both)) == 1:
         lengths = claim.measure.removeprefix("accuracy, ")
-        return judge_answers(*(right_of(result["answers"], lengths) for result in (one, other)))
+        return judge_answers(*(right_of(of_model[min(common)], lengths) for of_model in answers))
     values = ([_value(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
     return judge(*values, lower=claim.lower)
 
