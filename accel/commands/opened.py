@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a run's directory or a checkpoint in it; repeat it for an ensemble",
     )
-    parser.add_argument("--ensemble", choices=ENSEMBLES, help="how several models are combined (default: mixture)")
+    parser.add_argument("--ensemble", choices=ENSEMBLES, help=f"how several models are combined ({ENSEMBLES[0]})")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--batch-size", type=at_least(1), default=64, help="how many trees are read side by side")
     add_reading(parser, default=None, otherwise="as the model was trained")
@@ -83,8 +83,8 @@ def open_language_model(options: argparse.Namespace, of_trees: str) -> tuple[Mod
     if len(options.checkpoint) > 1:
         raise ValueError("--checkpoint: give one language model of words: they make no ensemble")
     for name in OF_TREES:
-        if getattr(options, name) is not None:
-            raise OptionError(name, "is for trees, and --text has none: leave it out")
+        if (value := getattr(options, name)) is not None:
+            raise OptionError(name if value else f"no_{name}", "is for trees, and --text has none: leave it out")
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint[0])
     if can(model, TREE_LOGPS):
