@@ -3,6 +3,8 @@
     make results DATA=FOLDER                                          # start, or resume
     python -m examples.queue --status                                 # print the runs that are done and left
     python -m examples.queue --collect                                # copy the results to examples/results/queue
+    python -m examples.queue --data FOLDER --missing                  # only the runs without a result there
+    python -m examples.queue --data FOLDER --runs 'logic/*'           # only these, and the runs that they need
     python -m examples.queue --small --data FOLDER --at-once 1        # small runs instead, 45 minutes of one core
     python3 -m examples.queue --backend cuda --data FOLDER            # on a GPU: the long runs, hours; resumes, too
 
@@ -29,11 +31,11 @@ from threading import Event
 
 from accel.training.directory import write_text
 from examples.gpu_runs import GPU_RUNS
-from examples.queue_commands import Run
+from examples.queue_commands import Run, selected
+from examples.queue_results import collect, missing
 from examples.queue_runs import RUNS
 from examples.queue_state import best, end_left_over, lock, of, result, state_of, status, write_pid
 from examples.small_runs import SMALL_RUNS
-from examples.task_results import store
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 COLLECTED = CHECKOUT / "examples" / "results" / "queue"
@@ -55,16 +57,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--commit", default="HEAD", help="of new runs; a resumed run keeps its commit (%(default)s)")
     parser.add_argument("--status", action="store_true", help="print the runs that are done and left")
     parser.add_argument("--collect", action="store_true", help="copy the result files to examples/results")
+    parser.add_argument("--runs", nargs="+", metavar="NAME", help="make these in this order (* matches any letters)")
+    parser.add_argument("--missing", action="store_true", help="leave out runs with a result in examples/results")
     parser.add_argument("--nice", type=int, default=19, metavar="N", help="the priority of the runs, 19 is the lowest")
     options = parser.parse_args(arguments)
     if options.small and options.backend == "cuda":
         parser.error("--small: these runs are made on the CPU: leave out --backend cuda")
     name = "small" if options.small else "gpu" if options.backend == "cuda" else "results"
-    queued = {"small": SMALL_RUNS, "gpu": GPU_RUNS, "results": RUNS}[name]
+    queued = selected({"small": SMALL_RUNS, "gpu": GPU_RUNS, "results": RUNS}[name], options.runs or ["*"])
+    collected = COLLECTED.with_name("gpu") if name == "gpu" else COLLECTED
     folder = (options.folder or Path("runs") / name).resolve()
+    queued = missing(folder, queued, collected) if options.missing else queued
     at_once = options.at_once if options.at_once is not None else 1 if name == "gpu" else len(os.sched_getaffinity(0))
     if options.collect:
-        collect(folder, queued, name)
+        collect(folder, queued, collected, copy=name != "small", of_tasks=name != "gpu")
     elif options.status:
         print(status(folder, queued))
     elif options.data is None or at_once < 1:
@@ -79,22 +85,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             has_git = (CHECKOUT / ".git").exists()
             commit = git("rev-parse", f"{options.commit}^{{commit}}") if has_git else WITHOUT_GIT
             work(folder, queued, options.data.resolve(), at_once, commit, options.nice)
-
-
-def collect(folder: Path, queued: Sequence[Run], name: str) -> None:
-    """Copy the results, and write those of one model and task in the form of `examples.task_results`.
-
-    Results of a GPU are copied to a folder of their own, and to no other.
-    """
-    copied = COLLECTED.with_name("gpu") if name == "gpu" else COLLECTED
-    copied.mkdir(parents=True, exist_ok=True)
-    runs = {of(folder, "results", run): run for run in queued}
-    for path in sorted(folder.glob("results/*.json")):
-        if name != "small":
-            shutil.copy(path, copied / path.name)
-        if name != "gpu" and (run := runs.get(path)):
-            of_task = {"task": run.task, "model": run.model, "commands": list(run.commands)}  # of older results
-            store(of_task | json.loads(path.read_text(encoding="utf-8")), COLLECTED.parent)
 
 
 def work(folder: Path, queued: Sequence[Run], data: Path, at_once: int, commit: str, nice: int) -> None:
@@ -140,7 +130,7 @@ def start(folder: Path, run: Run, data: Path, commit: str, nice: int) -> subproc
     paths = {"data": data, "runs": folder / "runs", "run": folder / "runs" / run.name}
     command = run.commands[state["commands"]]
     if "{best}" in command:
-        paths["best"] = folder / "runs" / best(folder, run.needs)
+        paths["best"] = folder / "runs" / best(folder / "results", run.needs)
     words = [word.format(**paths) for word in command.split()]
     settings = os.environ | dict.fromkeys(THREADS, "1") | {"PYTHONPATH": str(clone), "TQDM_MININTERVAL": "60"}
     log_path, lock_path = of(folder, "logs", run, "log"), of(folder, "state", run, "lock")

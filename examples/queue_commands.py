@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 SEEDS = (0, 1, 2)
 
@@ -52,3 +53,22 @@ def of_text(folder: str, name: str) -> tuple[str, ...]:
 
 def options_of(files: Sequence[str]) -> str:
     return " ".join(f"--{name} {path}" for name, path in zip(("data", "validation", "test"), files, strict=False))
+
+
+def selected(queued: Sequence[Run], patterns: Sequence[str]) -> tuple[Run, ...]:
+    """Return the runs whose names match, in the order of the patterns, each after the runs that it needs."""
+    of_name = {run.name: run for run in queued}
+    chosen: dict[str, Run] = {}
+
+    def choose(run: Run) -> None:
+        for name in run.needs:
+            choose(of_name[name])
+        chosen.setdefault(run.name, run)
+
+    for pattern in patterns:
+        matching = [run for run in queued if fnmatchcase(run.name, pattern)]
+        if not matching:
+            raise SystemExit(f"--runs: no run is named {pattern}: python -m examples.queue --status lists all of them")
+        for run in matching:
+            choose(run)
+    return tuple(chosen.values())

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -52,12 +52,16 @@ def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[st
     return content
 
 
-def best(folder: Path, names: Sequence[str]) -> str:
+def f1_of(results: Path, name: str) -> float | None:
+    """Return the F1 of a run by its result file, None if there is no file or no F1 in it."""
+    path = results / of(results, "", name).name
+    figures = json.loads(path.read_text(encoding="utf-8")).get("figures", {}) if path.exists() else {}
+    return next((float(scores["f1"]) for scores in figures.values() if "f1" in scores), None)
+
+
+def best(results: Path, names: Iterable[str]) -> str:
     """Return the name of the run with the highest F1."""
-    f1: dict[str, float] = {}
-    for name in names:
-        figures = json.loads(of(folder, "results", name).read_text(encoding="utf-8")).get("figures", {})
-        f1 |= [(name, scores["f1"]) for scores in figures.values() if "f1" in scores]
+    f1 = {name: value for name in names if (value := f1_of(results, name)) is not None}
     return max(f1, key=lambda name: f1[name])
 
 

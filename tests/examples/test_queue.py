@@ -22,7 +22,8 @@ from examples import queue, queue_state
 from examples.fasttrees.commands import grove
 from examples.gpst import measure
 from examples.gpu_runs import GPU_RUNS
-from examples.queue_commands import Run
+from examples.queue_commands import Run, selected
+from examples.queue_results import missing
 from examples.queue_runs import RUNS
 from examples.small_runs import SMALL_RUNS
 from refimpl.trees import words
@@ -46,7 +47,8 @@ QUEUE = """
 import sys
 from pathlib import Path
 from examples import queue
-from examples.queue_commands import Run
+from examples.queue_commands import Run, selected
+from examples.queue_results import missing
 queue.RUNS = (
     Run("a/late", "two", 2.0, ("count {run} 2", "count {runs}/a/more 1"), ("{data}",), ("a/early", "a/other")),
     Run("a/early", "one", 1.0, ("count {run} 4",), ("{data}/text",), seed=3),
@@ -213,3 +215,38 @@ def test_runs_on_a_gpu_are_trained_there() -> None:
 
 def test_a_checkout_without_git_is_used_as_it_is(tmp_path: Path) -> None:
     assert queue.clone_at(tmp_path, queue.WITHOUT_GIT) == queue.CHECKOUT
+
+
+def test_runs_are_selected_by_name_after_those_that_they_need() -> None:
+    queued = [Run(name, "t", 1.0, ("c",), needs=needs) for name, needs in
+              (("a/x", ()), ("a/y", ()), ("b/x", ("a/x",)), ("b/y", ("b/x", "a/y")), ("c", ()))]  # fmt: skip
+    assert [run.name for run in selected(queued, ["*"])] == [run.name for run in queued]
+    assert [run.name for run in selected(queued, ["c", "b/*"])] == ["c", "a/x", "b/x", "a/y", "b/y"]
+    with pytest.raises(SystemExit, match=r"--runs: no run is named d/\*: .*--status lists"):
+        selected(queued, ["c", "d/*"])
+
+
+def test_runs_are_missing_whose_result_is_not_collected_or_whose_folder_a_missing_run_needs(tmp_path: Path) -> None:
+    """Of two parsers the best is made again, with its treebank; what a run with a result needs is not made again."""
+    folder, collected = tmp_path / "folder", tmp_path / "queue"
+    queued = (
+        Run("treebank", "t", 1.0, ("c",)),
+        Run("parser/a", "t", 1.0, ("c",), needs=("treebank",)),
+        Run("parser/b", "t", 1.0, ("c",), needs=("treebank",)),
+        Run("text", "t", 1.0, ("c",)),
+        Run("known", "t", 1.0, ("c",), needs=("text",)),
+        Run("measured", "t", 1.0, ("c {best}",), needs=("parser/a", "parser/b")),
+        Run("apart", "t", 1.0, ("c",)),
+    )
+    collected.mkdir()
+    (folder / "results").mkdir(parents=True)
+    of_files = {"treebank": {}, "parser-a": {"f1": 1}, "parser-b": {"f1": 2}, "text": {}, "known": {}}
+    for name, figures in of_files.items():
+        (collected / f"{name}.json").write_text(json.dumps({"figures": {"file": figures}}))
+    first = {run.name: run.needs for run in missing(folder, queued, collected)}
+    assert list(first) == ["treebank", "parser/b", "measured", "apart"] and first["measured"] == ("parser/b",)
+    for name in ("treebank", "parser-b"):  # made here
+        (folder / "results" / f"{name}.json").write_text("{}")
+    assert [run.name for run in missing(folder, queued, collected)] == list(first)
+    (collected / "measured.json").write_text("{}")
+    assert [run.name for run in missing(folder / "another", queued, collected)] == ["apart"]

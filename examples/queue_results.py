@@ -1,0 +1,47 @@
+"""The result files of `examples.queue` in the repository: how they come there, and what a new queue need not make."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from examples.queue_commands import Run
+from examples.queue_state import best, f1_of, of
+from examples.task_results import store
+
+
+def collect(folder: Path, queued: Sequence[Run], collected: Path, *, copy: bool, of_tasks: bool) -> None:
+    """Copy the results, and write those of one model and task in the form of `examples.task_results`."""
+    collected.mkdir(parents=True, exist_ok=True)
+    runs = {of(folder, "results", run): run for run in queued}
+    for path in sorted(folder.glob("results/*.json")):
+        if copy:
+            shutil.copy(path, collected / path.name)
+        if of_tasks and (run := runs.get(path)):
+            of_task = {"task": run.task, "model": run.model, "commands": list(run.commands)}  # of older results
+            store(of_task | json.loads(path.read_text(encoding="utf-8")), collected.parent)
+
+
+def missing(folder: Path, queued: Sequence[Run], collected: Path) -> tuple[Run, ...]:
+    """Return the runs that have no collected result, and the runs that they need whose result is not in the folder.
+
+    A run that chooses the best of those that it needs gets the one that is best by the collected results.
+    """
+    of_name = {run.name: run for run in queued}
+    results = {run.name: collected / of(folder, "results", run).name for run in queued}
+    to_make = {name for name, path in results.items() if not path.exists()}
+    waiting = list(to_make)
+    while waiting:
+        run = of_name[waiting.pop()]
+        again = {name for name in run.needs if not of(folder, "results", name).exists()}
+        chosen_from = {name for name in run.needs if f1_of(collected, name) is not None}
+        if chosen_from and any("{best}" in command for command in run.commands):
+            again -= chosen_from - {best(collected, chosen_from)}
+        waiting += again - to_make
+        to_make |= again
+    here = {run.name for run in queued if of(folder, "results", run).exists()}
+    kept = [run for run in queued if run.name in to_make | here]
+    return tuple(replace(run, needs=tuple(name for name in run.needs if name in to_make | here)) for run in kept)
