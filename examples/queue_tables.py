@@ -62,6 +62,28 @@ def trainings(runs: Sequence[Run]) -> str:
     return table(("trained on", "model", "seed", "least validation loss, nats a symbol", *OF_RUN), rows, n_names=2)
 
 
+WINDOWS = {
+    "logic/on_lstm-0": ("ON-LSTM", "all before"),
+    "logic/fasttrees-0": ("FastTrees", "1"),
+    "logic/conv_fasttrees-0": ("Conv. FastTrees", "2"),
+    "logic_window/5": ("Conv. FastTrees", "5"),
+}
+"""Runs of logical inference that differ in the words that a master gate sees: the model, and the number of words."""
+WINDOW_EPOCHS = (2, 4, 6, 8, 10, 12)
+
+
+def windows(runs: Sequence[Run]) -> str:
+    """Return the accuracy on validation, epoch by epoch, of models of logical inference whose gates see more words."""
+    curves = {run["name"]: run["validation_accuracy"] for run in runs if run["name"] in WINDOWS}
+    rows = [
+        (*title, *(f"{100 * curves[name][epoch - 1][1]:.1f}" for epoch in WINDOW_EPOCHS))
+        if name in curves
+        else (*title, "not run: `make results DATA=data`", *[""] * (len(WINDOW_EPOCHS) - 1))
+        for name, title in WINDOWS.items()
+    ]
+    return table(("model", "words that a master gate sees", *(f"epoch {n}" for n in WINDOW_EPOCHS)), rows, n_names=1)
+
+
 def left(runs: Sequence[Run]) -> str:
     """Return what the runs of every table have taken, and what those without a result will take."""
     hours = {run["name"]: run["core_hours"] for run in runs}
@@ -102,5 +124,6 @@ def _scores(run: Run) -> dict[str, Any]:
 TABLES_OF_QUEUE: dict[str, Callable[[Sequence[Run]], str]] = {
     "parsers": parsers,
     "trainings": trainings,
+    "windows": windows,
     "left": left,
 }

@@ -70,6 +70,14 @@ def test_tables_of_the_queue() -> None:
     assert rows == ["| a | TXL (CC) | 1 | 1.5000 | 1,200 | yes | -9.4 | 0.25 | 0123456 |"]  # from 1.6
 
 
+def test_windows_are_compared_epoch_by_epoch() -> None:
+    curve = [[953 * epoch, 0.5 + epoch / 100] for epoch in range(1, 39)]
+    runs = [{"name": name, "validation_accuracy": curve} for name in ("logic/fasttrees-0", "logic/fasttrees-1")]
+    _, fasttrees, _, five = queue_tables.windows(runs).splitlines()[2:]
+    assert fasttrees == "| FastTrees | 1 | 52.0 | 54.0 | 56.0 | 58.0 | 60.0 | 62.0 |"
+    assert five == "| Conv. FastTrees | 5 | not run: `make results DATA=data` |  |  |  |  |  |"
+
+
 def test_hours_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what is made the hours count that it took, of the rest the estimate."""
     monkeypatch.setattr(queue_tables, "RUNS", [QueuedRun(f"a/{n}", "A", 2.0, ()) for n in range(3)])
