@@ -11,8 +11,9 @@ from types import ModuleType
 from typing import Any
 
 import accel
-from accel.commands.numbers import at_least, finite
+from accel.commands.numbers import at_least, up_to
 from accel.commands.opened import check_out
+from accel.search.beam import MOST_PENALTY
 from accel.trained.kinds import kind_of, with_article
 from accel.trained.opening import checkpoint_of, open_model
 from accel.trained.options import typed
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     written.add_argument("--average", type=at_least(1), metavar="K", help=help_text)
     written.add_argument("--beam", type=at_least(1), help="of an encoder-decoder: unfinished sequences kept (4)")
     help_text = "of an encoder-decoder: exponent of (5 + length) / 6 (0.6)"
-    written.add_argument("--length-penalty", type=finite, metavar="A", help=help_text)
+    written.add_argument("--length-penalty", type=up_to(MOST_PENALTY), metavar="A", help=help_text)
     help_text = "of an encoder-decoder: tokens that a target may have more than its source (50)"
     written.add_argument("--extra-length", type=at_least(0), metavar="N", help=help_text)
     help_text = "of a GPST or GPT-2: hypotheses that each word is drawn from (default: as it was trained)"

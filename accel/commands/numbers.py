@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable
-from math import isfinite
 
 
 def at_least(least: int) -> Callable[[str], int]:
@@ -29,12 +28,23 @@ def at_least(least: int) -> Callable[[str], int]:
     return whole_number
 
 
-def finite(text: str) -> float:
-    """Return a number that is not below 0, not infinite and not NaN."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text}: a number is needed") from None
-    if not isfinite(number) or number < 0:
-        raise ArgumentTypeError(f"{text}: a finite number from 0 is needed")
+def up_to(most: float) -> Callable[[str], float]:
+    """Return the type of numbers from 0 to `most`.
+
+    Examples
+    --------
+    >>> up_to(10)("nan")
+    Traceback (most recent call last):
+    argparse.ArgumentTypeError: nan: a number from 0 to 10 is needed
+    """
+
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{text}: a number is needed") from None
+        if not 0 <= value <= most:
+            raise ArgumentTypeError(f"{text}: a number from 0 to {most} is needed")
+        return value
+
     return number

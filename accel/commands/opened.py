@@ -19,15 +19,13 @@ from accel.data.files import progress as shown
 from accel.data.files import written
 from accel.data.files.lines import is_standard
 from accel.scoring.trees import ENSEMBLES, check_ensemble
-from accel.tasks.reading import add_reading, changed
+from accel.tasks.reading import add_reading, changed, refuse_reading
 from accel.trained.kinds import TEXT_LOGPS, TREE_LOGPS, can, kind_of, require, with_article
 from accel.trained.opening import Model, open_model
 from accel.trained.options import OptionError
 from accel.training.directory import write_text
 
 T = TypeVar("T")
-OF_TREES = ("ensemble", "drop_traces", "drop_function_tags", "keep_tags", "leave_out_untagged")
-"""The options that models of words do not take."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +80,10 @@ def open_language_model(options: argparse.Namespace, of_trees: str) -> tuple[Mod
     """
     if len(options.checkpoint) > 1:
         raise ValueError("--checkpoint: give one language model of words: they make no ensemble")
-    for name in OF_TREES:
-        if (value := getattr(options, name)) is not None:
-            raise OptionError(name if value else f"no_{name}", "is for trees, and --text has none: leave it out")
+    reason = "is for trees, and --text has none: leave it out"
+    if options.ensemble is not None:
+        raise OptionError("ensemble", reason)
+    refuse_reading(options, reason)
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint[0])
     if can(model, TREE_LOGPS):

@@ -31,7 +31,11 @@ from accel.parsing.spans import OPTIONS, Spans, check_options, find_spans, readi
 from accel.search.options import OF_TREES
 from accel.trained.kinds import CHARTS, GPST_TREES, PROPOSALS, TREE_LOGPS, can, network_of
 from accel.trained.opening import Model, open_model
+from accel.trained.options import OptionError
 from accel.trained.words import encode_words, line_reader
+
+OF_GOLD = ("picture", "by_sentence", "convention", "preset")
+"""The options that need gold trees."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,10 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if (options.sentences is None) == (options.gold is None):
         raise ValueError("parse: give either a FILE of sentences, or gold trees with --gold")
-    if options.gold is None and options.picture is not None:
-        raise ValueError("parse: --picture is for --gold: give gold trees with it")
-    if options.gold is None and options.by_sentence is not None:
-        raise ValueError("parse: --by-sentence is for --gold: give gold trees with it")
+    for name in OF_GOLD if options.gold is None else ():
+        if getattr(options, name) is not None:
+            raise OptionError(name, "is for --gold: give gold trees with it")
     if options.picture is None and options.number is not None:
         raise ValueError("parse: --number is for --picture: give a name for the picture with it")
     check_out(options.out)

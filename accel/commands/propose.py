@@ -17,7 +17,7 @@ from accel.data.files.lines import LineError, place
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.propose import Parse, Sentence, closest, parses, read_gold, read_words, sampled_parses
-from accel.tasks.reading import add_reading, changed
+from accel.tasks.reading import add_reading, changed, refuse_reading
 from accel.trained.kinds import PROPOSALS, require
 from accel.trained.opening import Model, open_model
 from accel.trained.words import pieces_of
@@ -104,6 +104,7 @@ def _read(options: argparse.Namespace, model: Model) -> tuple[Path, list[Sentenc
     if (options.file is None) == (options.trees is None):
         raise ValueError("propose: give either a FILE of sentences, or trees with --trees")
     if options.file is not None:
+        refuse_reading(options, "is for --trees, and a FILE of sentences is given: leave it out")
         return options.file, [sentence for sentence in read_words(options.file) if sentence.words]
     assert model.reading is not None
     return options.trees, list(read_gold(options.trees, changed(model.reading, options)))

@@ -12,6 +12,7 @@ from accel.data.files.lines import LineError, find_file
 from accel.data.published.cognition import error_rates, read_instances, read_lexicon, tokens
 from accel.tasks.summarisation import TOKENISERS, rouge
 from accel.tasks.translation import bleu
+from accel.trained.options import OptionError
 
 MEASURES = ("bleu", "rouge", "cognition")
 
@@ -24,9 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "the field of the references in a file with a JSON object in every line"
     parser.add_argument("--field", metavar="NAME", help=help_text)
     help_text = "of bleu: sacrebleu's tokeniser; none: at blanks only (none)"
-    parser.add_argument("--bleu-tokenize", default="none", metavar="NAME", help=help_text)
+    parser.add_argument("--bleu-tokenize", metavar="NAME", help=help_text)
     help_text = "of rouge: stems of lower-case words, or words as they are (stems)"
-    parser.add_argument("--rouge-tokenize", choices=TOKENISERS, default=TOKENISERS[0], help=help_text)
+    parser.add_argument("--rouge-tokenize", choices=TOKENISERS, help=help_text)
     help_text = "of cognition: the folder or archive of the data, with the file lexicon"
     parser.add_argument("--data", type=Path, metavar="FOLDER", help=help_text)
     help_text = "of cognition: the name of its test files without .en and .compound (cg-test/cg-test)"
@@ -37,6 +38,9 @@ def run(options: argparse.Namespace) -> int:
     needed = "data" if options.measure == "cognition" else "references"
     if getattr(options, needed) is None:
         raise ValueError(f"--{needed}: is missing; {options.measure} needs it")
+    for name, measure in (("bleu_tokenize", "bleu"), ("rouge_tokenize", "rouge")):
+        if getattr(options, name) is not None and options.measure != measure:
+            raise OptionError(name, f"is for {measure}: leave it out")
     scores = _scores(options)
     width = max(16, *(len(name) + 2 for name in scores))
     for name, value in scores.items():
@@ -58,8 +62,8 @@ def _scores(options: argparse.Namespace) -> dict[str, float]:
     column = Field(options.references, options.field) if options.field else options.references
     outputs, references = _pairs(options.file, column)
     if options.measure == "bleu":
-        return {"BLEU": bleu(outputs, references, options.bleu_tokenize)}
-    return rouge(outputs, references, options.rouge_tokenize)
+        return {"BLEU": bleu(outputs, references, options.bleu_tokenize or "none")}
+    return rouge(outputs, references, options.rouge_tokenize or TOKENISERS[0])
 
 
 def _lines(column: Path | Field, split: Callable[[str], list[str]] = str.split) -> list[list[str]]:

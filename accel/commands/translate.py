@@ -12,9 +12,10 @@ from pathlib import Path
 from types import ModuleType
 
 import accel
-from accel.commands.numbers import at_least, finite
+from accel.commands.numbers import at_least, up_to
 from accel.commands.opened import line_by_line
 from accel.data.files.lines import LineError, read_word_lines
+from accel.search.beam import MOST_PENALTY
 from accel.search.translations import Translation, translations
 from accel.trained.average import average_checkpoints
 from accel.trained.kinds import TRANSLATIONS, require
@@ -35,7 +36,9 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     """Add the options of the search, and of what it runs with."""
     parser.add_argument("--average", type=at_least(1), metavar="K", help="use the mean of the run's last K checkpoints")
     parser.add_argument("--beam", type=at_least(1), default=4, help="unfinished sequences kept (4)")
-    parser.add_argument("--length-penalty", type=finite, default=0.6, help="exponent of (5 + length) / 6 (0.6)")
+    parser.add_argument(
+        "--length-penalty", type=up_to(MOST_PENALTY), default=0.6, help="exponent of (5 + length) / 6 (0.6)"
+    )
     parser.add_argument(
         "--extra-length", type=int, default=50, help="tokens that a target may have more than its source (50)"
     )

@@ -18,6 +18,8 @@ from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Config, Past
 from accel.search.pools import most_probable
 
+MOST_PENALTY = 10
+"""The largest exponent of a length: of a thousand tokens its power is 10^22."""
 Advance = Callable[[np.ndarray, np.ndarray, np.ndarray], Array]
 """From the numbers that R sequences had in the last step, their newest tokens [R], and where those of each source begin
 [B+1], to the log-probability of every next token [R, V]."""
@@ -50,7 +52,7 @@ def beam_search(
     ValueError
         If a number is out of range, a log-probability is NaN or above 0, or no sequence of a source is possible.
     """
-    if beam < 1 or length_penalty < 0 or min(max_lengths, default=1) < 1:
+    if beam < 1 or not 0 <= length_penalty <= MOST_PENALTY or min(max_lengths, default=1) < 1:
         raise ValueError(f"beam, length_penalty, max_lengths: {beam}, {length_penalty}, {max_lengths} are out of range")
     n, limits = len(max_lengths), np.array(max_lengths, np.int64)
     finished: list[tuple[float, list[int]]] = [(-np.inf, [])] * n

@@ -6,10 +6,14 @@ import argparse
 from dataclasses import replace
 
 from accel.data.corpora.treebank import Reading, TreebankError, survey
+from accel.trained.options import OptionError
 from accel.training.directory import SETTINGS, load_settings
 
 TAGGED = 0.9
 """The share of words with a tag of their own from which on a treebank counts as tagged."""
+
+
+OPTIONS = ("drop_traces", "drop_function_tags", "keep_tags", "leave_out_untagged")
 
 
 def add_reading(parser: argparse.ArgumentParser, default: bool | None, otherwise: str, tags: str | None = None) -> None:
@@ -64,6 +68,13 @@ def training_reading(options: argparse.Namespace, reading: Reading) -> tuple[Rea
     if found.function_tags and not reading.drop_function_tags:
         notes.append("labels such as NP-SBJ: read as they are; --drop-function-tags cuts them to NP")
     return reading, tuple(notes)
+
+
+def refuse_reading(options: argparse.Namespace, reason: str) -> None:
+    """Raise OptionError if an option for the reading of trees is given where no trees are read."""
+    for name in OPTIONS:
+        if (value := getattr(options, name)) is not None:
+            raise OptionError(name if value else f"no_{name}", reason)
 
 
 def changed(reading: Reading, options: argparse.Namespace) -> Reading:

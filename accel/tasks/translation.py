@@ -26,6 +26,7 @@ from accel.tasks.pairs import (
     translations,
 )
 from accel.trained.opening import Model
+from accel.trained.options import OptionError
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY
 
@@ -64,7 +65,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
             setattr(options, name, value)
     job = build_parallel(options, ops, group, replace(TRAINING, steps=STEPS))
     if options.test_stem is not None:
-        bleu([], [])  # before the training: sacrebleu must be there after it
+        bleu([], [], options.bleu_tokenize)  # before the training: sacrebleu must be there after it
     return job
 
 
@@ -85,11 +86,19 @@ def evaluate(
 
 
 def bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]], tokenize: str = "none") -> float:
-    """Return sacrebleu's BLEU in 0..100, of lists of words with one reference each; of no words 0."""
+    """Return sacrebleu's BLEU in 0..100, of lists of words with one reference each; of no words 0.
+
+    Raises
+    ------
+    OptionError
+        If sacrebleu has no such tokeniser.
+    """
     try:
         import sacrebleu
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("BLEU is counted by sacrebleu: pip install 'grove-lm[translate]'") from error
+    if tokenize not in sacrebleu.BLEU.TOKENIZERS:
+        raise OptionError("bleu_tokenize", f"choose one of {', '.join(sacrebleu.BLEU.TOKENIZERS)}", tokenize)
     if not hypotheses:
         return 0.0
     hypothesis_lines, reference_lines = (

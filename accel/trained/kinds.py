@@ -37,7 +37,7 @@ def _abilities() -> dict[str, frozenset[str]]:
         "txl_terminals": of_trees,
         "span_parser": {PROPOSALS},
         "gpst": of_contexts | {SPANS, GPST_TREES},
-        "gpt2": of_contexts,
+        "gpt2": of_contexts - {SEARCHES},
     }
     for network in NETWORKS:
         induced = set() if network == "lstm" else {SPANS, DISTANCES}

@@ -89,7 +89,7 @@ def test_parses_are_drawn_beside_gold(
     out.unlink()
     assert mistake(*parse, "--number", 3) == f"--number 3: {gold} has trees 1 to 2"
     assert mistake(*parse[:-1], tmp_path / "a.gif") == f"{tmp_path}/a.gif: name the picture .svg or .png"
-    assert mistake(*parse[:3], gold, "--picture", out) == "parse: --picture is for --gold: give gold trees with it"
+    assert mistake(*parse[:3], gold, "--picture", out) == "--picture: is for --gold: give gold trees with it"
     assert (
         mistake(*parse[:-2], "--number", 1) == "parse: --number is for --picture: give a name for the picture with it"
     )
@@ -142,7 +142,7 @@ def test_mistakes_of_embed(text: Path, closed: Path, tmp_path: Path, mistake: Ca
     file.write_bytes(f"{some}\n".encode() + b"\xff\n")
     assert mistake(*embed) == f"{file}:2:1: not UTF-8: 0xff: convert the file, as with iconv -f latin1 -t utf-8"
     file.write_text("\n \n")
-    assert mistake(*embed) == f"{file}: no sentence in this file"
+    assert mistake(*embed) == f"{file}: no sentence in this file: give text, a sentence a line"
     file.write_text(f"{some}\n")
     assert mistake(*embed, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
     assert mistake(*embed[:-1], tmp_path / "none" / "vectors") == (

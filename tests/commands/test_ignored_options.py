@@ -55,3 +55,49 @@ def test_words_without_actions_between_them_are_not_drawn_by_action(
         assert mistake(*generate, runs[kind]) == wrong
     for kind in ("gpst", "tg"):
         assert grove(*generate, runs[kind])
+
+
+def test_a_model_without_a_search_has_no_beam(
+    runs: dict[str, Path], text: Path, grove: Callable[..., str], mistake: Callable[..., str]
+) -> None:
+    for kind, refused in (("gpt2", True), ("lstm", True), ("gpst", False)):
+        surprisal = ("surprisal", "--checkpoint", runs[kind], text, "--beam", 2)
+        if refused:
+            path = runs[kind] / "best.safetensors"
+            assert mistake(*surprisal) == f"--beam: the model {path} has no such search: leave it out"
+        else:
+            assert grove(*surprisal)
+
+
+@pytest.mark.parametrize("option", [("--convention", "wsj"), ("--preset", "gpst"), ("--by-sentence", "tsv")])
+def test_sentences_without_gold_trees_have_no_options_of_gold_trees(
+    option: tuple[str, str], runs: dict[str, Path], text: Path, mistake: Callable[..., str]
+) -> None:
+    wrong = mistake("parse", "--checkpoint", runs["gpst"], text, *option)
+    assert wrong == f"{option[0]}: is for --gold: give gold trees with it"
+
+
+TREEBANK = "(S (NP the bird) (VP sings))\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [("fasttrees", ("perplexity", "--text")), ("fasttrees", ("score", "--text")), ("fasttrees", ("parse",)),
+     ("tg", ("surprisal",)), ("tg", ("parse",)), ("gpst", ("surprisal",)), ("gpst", ("embed", "--out", "states"))],
+)  # fmt: skip
+def test_a_treebank_is_not_read_as_text(
+    kind: str, command: tuple[str, ...], runs: dict[str, Path], text: Path, mistake: Callable[..., str]
+) -> None:
+    text.write_text(f"\n{TREEBANK}")
+    name, *more = command
+    given = (*more, text) if more == ["--text"] else (text, *more)
+    wrong = mistake(name, "--checkpoint", runs[kind], *given)
+    assert wrong.startswith(f"{text}:2: a tree, where a line of text should be: ")
+    assert wrong.endswith("grove prepare text FILE --convention plain --out TEXT")
+
+
+@pytest.mark.parametrize("task", ["language_model", "gpst"])
+def test_a_treebank_trains_no_model_of_text(task: str, text: Path, mistake: Callable[..., str]) -> None:
+    text.write_text(TREEBANK)
+    wrong = mistake("train", "--task", task, "--data", text, "--steps", 1, "--out", text.with_name("run"))
+    assert wrong.startswith(f"{text}:1: a tree, where a line of text should be: ")

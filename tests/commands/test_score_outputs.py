@@ -31,6 +31,11 @@ def test_bpe_longer_sides_and_the_written_outputs(
     assert len(outputs) == 20 and not any("@@" in line for line in outputs)
     stored = json.loads((run / "evaluation.average=2,beam=2,length_penalty=1.0,extra_length=5.json").read_text())
     scored = grove("score_outputs", "bleu", parallel / "outputs", "--references", parallel / "test.up")
+    wrong = mistake("score_outputs", "bleu", parallel / "outputs", "--references", parallel / "test.up",
+                    "--bleu-tokenize", "words")  # fmt: skip
+    assert wrong.startswith("--bleu-tokenize words: choose one of none, ")
+    wrong = mistake(*TRAIN, "--data", parallel, "--out", parallel / "next", *sizes, "--bleu-tokenize", "words")
+    assert wrong.startswith("--bleu-tokenize words: choose one of none, ")  # before the training
     assert scored.split() == ["BLEU", f"{stored['BLEU']['average of 2']:.4f}"] == ["BLEU", printed.split()[-1]]
     translated = grove("translate", "--checkpoint", run, *given[:6], "--average", 2, parallel / "test.lo")
     assert translated.splitlines() == outputs
@@ -50,6 +55,8 @@ def test_rouge_of_fields_and_errors(tmp_path: Path, grove: Callable[..., str], m
     objects.write_text("".join(json.dumps({"summary": line}) + "\n" for line in references.read_text().splitlines()))
     assert dict(line.split() for line in grove(*command, objects, "--field", "summary").splitlines()) == scores
     assert mistake(*command[:3]) == "--references: is missing; rouge needs it"
+    ignored = mistake(*command, references, "--bleu-tokenize", "13a")
+    assert ignored == "--bleu-tokenize: is for bleu: leave it out"
     references.write_text("a\n")
     assert mistake(*command, references) == f"{outputs}:2: {references} ends before this line"
     references.write_text("a\n\n")

@@ -133,7 +133,7 @@ def test_command_compares_models(run: Path, tmp_path: Path, capsys: pytest.Captu
     assert parse("--checkpoint", run, "--checkpoint", other, gold) == 2
     assert "several models are compared on --gold trees, without --out; give one" in capsys.readouterr().err
     assert parse("--checkpoint", run, "--by-sentence", run / "b.tsv", gold) == 2
-    assert "--by-sentence is for --gold" in capsys.readouterr().err
+    assert "--by-sentence: is for --gold" in capsys.readouterr().err
 
 
 def test_command_draws_distances(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

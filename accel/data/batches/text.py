@@ -18,7 +18,7 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, joined, offsets_of, on_device
 from accel.data.batches.order import State, check_state, in_parts
-from accel.data.files.lines import LineError, read_lines
+from accel.data.files.lines import LineError, read_text_lines
 from accel.data.vocabularies.vocabulary import UNKNOWN, VocabularyError
 from accel.data.vocabularies.words import Words, build_words
 
@@ -53,14 +53,14 @@ class TextBatch:
 
 
 def read_text(path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of every line, and its words followed by `<eos>`; raises as `read_lines` does."""
-    for number, line in read_lines(path):
+    """Yield the number of every line, and its words followed by `<eos>`; raises as `read_text_lines` does."""
+    for number, line in read_text_lines(path):
         yield number, [*line.split(), EOS]
 
 
 def read_sentences(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the words of every line that has words, for a parser."""
-    for number, line in read_lines(path):
+    for number, line in read_text_lines(path):
         if words := line.split():
             yield number, words
 
@@ -85,7 +85,7 @@ def encode_text(path: str | Path, words: Words) -> np.ndarray:
     Raises
     ------
     LineError
-        At its line: a word outside the vocabulary of a training text without `<unk>`; as `read_lines` does.
+        At its line: a word outside the vocabulary of a training text without `<unk>`; as `read_text_lines` does.
     """
     ids = array("i")
     for number, line in read_text(path):
@@ -150,7 +150,8 @@ class TextBatches:
         if not 0 <= rank < ranks:
             raise ValueError(f"rank must be in 0..{ranks - 1}, not {rank}")
         if len(ids) <= columns:
-            raise ValueError(f"a text of {len(ids)} words is too short for {columns} columns")
+            at_least = f"{columns + 1} are needed for {columns} column{'s' * (columns > 1)} (--batch-size)"
+            raise ValueError(f"a text of {len(ids)} words and ends of lines is too short: {at_least}")
         self._ids, self._length, self._epochs, self._ops = ids, length, epochs, ops
         self._columns, self._micro_batch = list(range(rank, columns, ranks)), micro_batch
         shortest, more = divmod(len(ids) - 1, columns)

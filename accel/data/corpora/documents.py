@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accel.data.files.encoded import Growing, load_encoded
-from accel.data.files.lines import LineError, read_lines
+from accel.data.files.lines import LineError, read_text_lines
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
 
 _FORMAT = 2  # of the encoded files; part of their hash
@@ -125,13 +125,13 @@ def read_documents(
     Raises
     ------
     LineError
-        As `accel.data.files.lines.read_lines` does; for a text without words.
+        As `accel.data.files.lines.read_text_lines` does.
     """
     if wikitext:
         yield from _read_wikitext(path, sentence_a_line, any_case)
         return
     n_blocks = 0
-    for blank, block in groupby(read_lines(path), key=lambda line: not line[1].split()):
+    for blank, block in groupby(read_text_lines(path), key=lambda line: not line[1].split()):
         if blank:
             continue
         document = 0 if file_is_document else n_blocks
@@ -143,13 +143,11 @@ def read_documents(
             for number, words in split_sentences(numbered, any_case=any_case):
                 yield Sentence(words, number, document)
         n_blocks += 1
-    if not n_blocks:
-        raise LineError(path, 0, "no sentence in this file")
 
 
 def _read_wikitext(path: str | Path, sentence_a_line: bool, any_case: bool) -> Iterator[Sentence]:
     document, after_blank = -1, True
-    for number, line in read_lines(path):
+    for number, line in read_text_lines(path):
         words = line.split()
         if words:
             level = _heading_level(words)
@@ -159,8 +157,6 @@ def _read_wikitext(path: str | Path, sentence_a_line: bool, any_case: bool) -> I
             for _, sentence in [(number, words)] if whole else split_sentences(numbered, any_case=any_case):
                 yield Sentence(sentence, number, document)
         after_blank = not words
-    if document < 0:
-        raise LineError(path, 0, "no sentence in this file")
 
 
 def _heading_level(words: list[str]) -> int:

@@ -7,6 +7,7 @@ import errno
 import gzip
 import io
 import lzma
+import re
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -16,6 +17,7 @@ from typing import BinaryIO
 from accel.data.files import archive
 
 _OPENERS = {".xz": lzma.open, ".gz": gzip.open}
+_CONSTITUENT = re.compile(r"\([^\s()]+ +(?=[^\s)])")
 _CONVERT = "convert the file, as with iconv -f latin1 -t utf-8"
 
 
@@ -110,6 +112,44 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Generator[tu
         raise LineError(path, 0, "an empty file")
 
 
+def read_text_lines(path: str | Path) -> Generator[tuple[int, str], None, None]:
+    """Yield the lines of a text as `read_lines` does, and refuse a treebank.
+
+    Raises
+    ------
+    LineError
+        As `read_lines` does; if all lines are blank; if the first line with words is a tree.
+    """
+    is_any = False
+    for number, line in read_lines(path):
+        if not is_any and line.strip():
+            is_any = True
+            if is_tree(line):
+                use = "a treebank's text is written by grove prepare text FILE --convention plain --out TEXT"
+                raise LineError(path, number, f"a tree, where a line of text should be: {use}")
+        yield number, line
+    if not is_any:
+        raise LineError(path, 0, "no sentence in this file: give text, a sentence a line")
+
+
+def is_tree(line: str) -> bool:
+    """Return whether a line is one bracketed tree of two constituents or more, as in a treebank.
+
+    Examples
+    --------
+    >>> is_tree("(S (NP the bird) (VP sings))"), is_tree("( (S (NP (NN it))) )")
+    (True, True)
+    >>> is_tree("(He left (twice).)"), is_tree("( not ( a or b ) )"), is_tree("(S (NP the")
+    (False, False, False)
+    """
+    text = line.strip()
+    if text.startswith("( (") and text.endswith(")"):
+        text = text[1:-1].strip()  # the Penn Treebank's bracket without a label
+    n_opened = text.count("(")
+    is_labelled = len(_CONSTITUENT.findall(text)) == n_opened == text.count(")")
+    return n_opened > 1 and is_labelled and text.startswith("(") and text.endswith(")") and " )" not in text
+
+
 def _not_utf8(raw: bytes, place: int, number: int) -> str:
     """Return the reason why a line is not UTF-8, and how the file is converted."""
     marks = {codecs.BOM_UTF32_LE: "32", codecs.BOM_UTF16_LE: "16", codecs.BOM_UTF16_BE: "16"}  # the longer first
@@ -139,12 +179,9 @@ def read_word_lines(path: str | Path, words_of: Callable[[str], list[str]] = str
     Raises
     ------
     LineError
-        As `read_lines` does; if all lines are blank.
+        As `read_text_lines` does.
     """
-    lines = [words_of(line) for _, line in read_lines(path)]
-    if not any(lines):
-        raise LineError(path, 0, "no sentence in this file: give text, a sentence a line")
-    return lines
+    return [words_of(line) for _, line in read_text_lines(path)]
 
 
 def find_file(folder: str | Path, name: str) -> Path:
