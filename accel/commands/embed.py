@@ -22,7 +22,7 @@ import numpy as np
 import accel
 from accel.autodiff.arrays import host
 from accel.commands.numbers import at_least
-from accel.commands.opened import check_out, figures, progress, replaced
+from accel.commands.opened import check_outs, figures, progress, replaced
 from accel.data.corpora.documents import read_documents
 from accel.data.files.lines import LineError
 from accel.parsing.gpst import constituents
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    check_out(options.out)
+    check_outs(options, "out")
     ops = accel.load(options.backend)
     model = open_model(ops, options.checkpoint)
     require(model, GPST_TREES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import accel
 from accel.commands.numbers import at_least, up_to
-from accel.commands.opened import check_out
+from accel.commands.opened import check_out, check_outs, check_unread
 from accel.search.beam import MOST_PENALTY
 from accel.trained.kinds import kind_of, with_article
 from accel.trained.opening import checkpoint_of, open_model
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    check_out(options.write, "--write")
+    check_outs(options, "write")
     given = {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
     evaluate_run(accel.load(options.backend), options.run, options.data, **given)
     return 0
@@ -71,7 +72,14 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
     data = data or test_data(settings)
     if data is None and not getattr(task, "GENERATES", False):
         raise ValueError(f"evaluate: --data is missing: the options of {directory} name no test data")
-    test_path, model = None if data is None else Path(data), open_model(ops, path)
+    test_path = None if data is None else Path(data)
+    if (write := given.get("write")) is not None:
+        if os.path.realpath(write) == os.path.realpath(directory / results):
+            raise ValueError(f"--write {write}: the scores are written there: name another file")
+        if test_path is not None and hasattr(task, "tested_files"):
+            reads = (Path(str(file)) for file in task.tested_files(test_path, settings))
+            check_unread(write, "--write", (test_path, *reads))
+    model = open_model(ops, path)
     taken = task.evaluation_options(model) if hasattr(task, "evaluation_options") else ()
     for option in given:
         if option not in taken:

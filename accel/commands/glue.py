@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from accel.commands.evaluate import RESULTS
-from accel.commands.opened import check_out, figures, named, write_out
+from accel.commands.opened import check_outs, figures, named, write_out
 from accel.commands.tables import print_table
 from accel.data.published.glue import SETS
 from accel.evaluation.glue import TABLES, Cell, Column, Table, average, cell
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    check_out(options.out)
+    check_outs(options, "out", reads=(Path(named(text)[1]) / RESULTS for text in options.runs))
     runs = [_open(text) for text in options.runs]
     for number, one in enumerate(runs):
         for other in runs[:number]:

@@ -41,6 +41,8 @@ def run(options: argparse.Namespace) -> int:
     directory: Path = options.out
     if any((directory / name).exists() for name in (METRICS, NEWEST, BEST)):
         raise TrainingError(f"{directory}: holds a run already: choose another directory")
+    if options.weights.is_dir() and directory.is_dir() and directory.samefile(options.weights):
+        raise ValueError(f"--out {directory}: this command reads it: name another directory")
     if options.kind == "albert":
         _import_albert(options)
     else:

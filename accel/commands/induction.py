@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import accel
 from accel.commands.numbers import at_least
-from accel.commands.opened import add_max_height, check_out, figures, named, progress, write_out
+from accel.commands.opened import add_max_height, check_outs, figures, named, progress, write_out
 from accel.commands.tables import print_table
 from accel.commands.threads import processes
 from accel.data.files.lines import LineError, place
@@ -131,7 +131,7 @@ def _check_options(options: argparse.Namespace) -> None:
         values = getattr(options, name)
         if len(set(values)) < len(values):
             raise ValueError(f"--{name} {' '.join(map(str, values))}: give every one once")
-    check_out(options.out)
+    check_outs(options, "out")
 
 
 def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:

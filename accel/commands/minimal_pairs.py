@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import accel
 from accel.commands.numbers import at_least
-from accel.commands.opened import check_out, figures, progress, write_out
+from accel.commands.opened import check_outs, figures, progress, write_out
 from accel.commands.search_options import (
     add_ensemble,
     add_models,
@@ -110,7 +110,15 @@ def run(options: argparse.Namespace) -> int:
 def _check_options(options: argparse.Namespace) -> None:
     if options.split is not None and options.format != "sva":
         raise ValueError("--split: is for --format sva")
-    check_out(options.out)
+    check_outs(options, "out", reads=_files(options.data))
+
+
+def _files(data: Path) -> Iterator[Path]:
+    """Yield the files of a folder of pairs, and the one that belongs to a .gold file."""
+    if data.suffix == ".gold":
+        yield data.with_suffix(".text")
+    for ending in (".jsonl", ".text", ".gold"):
+        yield from data.glob(f"*{ending}")
 
 
 def _changed(words: list[str], options: argparse.Namespace) -> list[str]:

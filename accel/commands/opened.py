@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO, TypeVar
@@ -17,15 +18,17 @@ from accel.commands.numbers import at_least
 from accel.data.corpora.treebank import Reading
 from accel.data.files import progress as shown
 from accel.data.files import written
+from accel.data.files.archive import archive_of
 from accel.data.files.lines import is_standard
 from accel.scoring.trees import ENSEMBLES, check_ensemble
 from accel.tasks.reading import add_reading, changed, refuse_reading
 from accel.trained.kinds import TEXT_LOGPS, TREE_LOGPS, can, kind_of, require, with_article
 from accel.trained.opening import Model, open_model
-from accel.trained.options import OptionError
-from accel.training.directory import write_text
+from accel.trained.options import OptionError, typed
+from accel.training.directory import SETTINGS, VOCABULARY, write_text
 
 T = TypeVar("T")
+_RUNS = ("checkpoint", "runs")  # options whose texts are [NAME=]RUN
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,39 @@ def add_max_height(parser: argparse.ArgumentParser) -> None:
 def _height(text: str) -> int | None:
     """Return the value of --max-height."""
     return None if text == "none" else at_least(1)(text)
+
+
+def check_outs(options: argparse.Namespace, *names: str, reads: Iterable[Path] = ()) -> None:
+    """Raise ValueError if one of the files that these options name cannot be written, or would take a file with it.
+
+    That is a file that another option names to be read, or one of `reads`: those that no option names by itself.
+    """
+    for name in names:
+        path, option = getattr(options, name), typed(name)
+        check_out(path, option)
+        check_unread(path, option, chain(_inputs(options, names), reads))
+
+
+def check_unread(path: Path | None, option: str, reads: Iterable[Path]) -> None:
+    """Raise ValueError if a file to write is one of those that are read."""
+    if path is not None and any(_is_same(path, one) for one in reads):
+        raise ValueError(f"{option} {path}: this command reads it: name another file")
+
+
+def _inputs(options: argparse.Namespace, written_to: Sequence[str]) -> Iterator[Path]:
+    """Yield the files that options name to be read, and the files of the runs that they name."""
+    for name, value in vars(options).items():
+        for one in value if isinstance(value, list) else [value]:
+            path = Path(named(one)[1]) if name in _RUNS and isinstance(one, str) else one
+            if name not in written_to and isinstance(path, Path):
+                yield archive_of(path) or path
+                folder = path.parent if path.suffix == ".safetensors" else path
+                yield from (folder / SETTINGS, folder / VOCABULARY, *folder.glob("*.safetensors"))
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Return whether two paths name one file, which is neither a device nor a pipe."""
+    return os.path.isfile(one) and os.path.isfile(other) and os.path.samefile(one, other)
 
 
 def check_out(path: Path | None, option: str = "--out") -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import accel
 from accel.commands import parse_labelled
 from accel.commands.numbers import at_least
-from accel.commands.opened import add_max_height, check_out, figures, line_by_line, progress, write_out
+from accel.commands.opened import add_max_height, check_outs, figures, line_by_line, progress, write_out
 from accel.commands.search_options import add_search
 from accel.commands.threads import processes
 from accel.data.files.lines import LineError, read_word_lines
@@ -87,9 +87,7 @@ def run(options: argparse.Namespace) -> int:
             raise OptionError(name, "is for --gold: give gold trees with it")
     if options.picture is None and options.number is not None:
         raise ValueError("parse: --number is for --picture: give a name for the picture with it")
-    check_out(options.out)
-    check_out(options.picture, "--picture")
-    check_out(options.by_sentence, "--by-sentence")
+    check_outs(options, "out", "picture", "by_sentence")
     ops = accel.load(options.backend)
     models = [open_model(ops, path) for path in options.checkpoint]
     if len(models) > 1 and (options.gold is None or options.out is not None):

@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError("--rows: is for --proposals and --trees: leave it out")
     if options.text is not None and options.count_ends:
         raise ValueError("--count-ends: every line end of --text counts as a word in any case: leave it out")
-    models.check_out(options.rows, "--rows")
+    models.check_outs(options, "rows")
     if options.text is not None:
         ops, model = models.open_language_model(options, "use --trees or --proposals")
         result = text_perplexity(ops, model, encode_text(options.text, model.vocabulary))

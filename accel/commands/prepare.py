@@ -14,7 +14,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from accel.commands.opened import check_out, figures, replaced
+from accel.commands.opened import check_outs, figures, replaced
 from accel.data.corpora.treebank import Reading, read_sentences, read_treebank
 from accel.data.files.brackets import without_preterminals
 from accel.data.files.progress import progress
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
         if getattr(options, name) and options.what != what:
             raise ValueError(f"--{name}: is for {what}")
     if options.what in ("mrg", "rnng", "text"):
-        check_out(options.out)
+        check_outs(options, "out", reads=mrg_files(options.path) if options.what == "mrg" else ())
     SOURCES[options.what](options)
     return 0
 

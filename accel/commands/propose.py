@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import accel
 from accel.commands.numbers import at_least
-from accel.commands.opened import check_out, figures, progress, replaced
+from accel.commands.opened import check_outs, figures, progress, replaced
 from accel.commands.threads import processes
 from accel.data.corpora.constituents import bracketed, tree_of
 from accel.data.files.lines import LineError, place
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    check_out(options.out)
+    check_outs(options, "out")
     if options.sample and options.numbered:
         raise ValueError("--numbered: is not for --sample, whose lines have numbers: leave it out")
     if options.seed is not None and not options.sample:

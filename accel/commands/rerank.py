@@ -26,8 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    models.check_out(options.out)
-    models.check_out(options.rows, "--rows")
+    models.check_outs(options, "out", "rows")
     opened = models.open_models(options)
     parameters = COLLINS if options.parameters is None else _read_parameters(options.parameters)
     sentences = proposed.read_sentences(options, opened.reading, opened.models[0])

@@ -17,7 +17,7 @@ from typing import Any
 
 import accel
 from accel.commands.numbers import at_least
-from accel.commands.opened import check_out, figures, progress, write_out
+from accel.commands.opened import check_outs, figures, progress, write_out
 from accel.commands.search_options import (
     add_ensemble,
     add_models,
@@ -75,8 +75,8 @@ def run(options: argparse.Namespace) -> int:
             print(name)
             _print(published)
         return 0
+    check_outs(options, "out", reads=(file for source in options.suites for file in suite_files(source)))
     suites = _suites(options.suites)
-    check_out(options.out)
     ops = accel.load(options.backend)
     model, others = open_models(ops, options)
     search = surprisals_of(ops, model, options, others)

@@ -37,13 +37,19 @@ def evaluation_options(model: Model) -> tuple[str, ...]:
     return EVALUATION
 
 
+def tested_files(data: Path, settings: dict[str, Any]) -> list[Path]:
+    """Return the lexicon and the test files, which `evaluate` reads."""
+    names = ("lexicon", *(f"{settings['test_stem']}.{end}" for end in (settings["source"], "compound")))
+    return [find_file(data, name) for name in names]
+
+
 def evaluate(
     ops: ModuleType, model: Model, data: Path, settings: dict[str, Any], *, average: int | None = None,
     write: Path | None = None, **search: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the error rates of the models and with the file of `accel.tasks.pairs.outputs_of`."""
-    lexicon = read_lexicon(find_file(data, "lexicon"))
-    paths = (find_file(data, f"{settings['test_stem']}.{end}") for end in (settings["source"], "compound"))
+    lexicon_path, *paths = tested_files(data, settings)
+    lexicon = read_lexicon(lexicon_path)
     instances = read_instances(*paths, lexicon)
     sources = [instance.source for instance in instances]
     outputs = outputs_of(ops, model, lambda each: translations(ops, each, sources, **search), average, write)

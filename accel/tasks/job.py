@@ -4,6 +4,7 @@ Every task has `add_arguments(parser)`, which adds its options, and `build(optio
 A task with results beyond a loss has `evaluate(ops, model, data, settings)`, which returns them for a trained model as
 JSON can hold them; `settings` are the options of the training. Options of `grove evaluate` that it takes for a model,
 beside these, are those that `evaluation_options(model)` names. A task with `GENERATES = True` needs no test file.
+One whose outputs are written to a file has `tested_files(data, settings)`, which `evaluate` reads.
 """
 
 from __future__ import annotations

@@ -121,12 +121,17 @@ def evaluation_options(model: Model) -> tuple[str, ...]:
     return ("average", "write", "top_k", "sync") if can(model, CONTEXTS) else EVALUATION
 
 
+def tested_files(data: Path, settings: dict[str, Any]) -> tuple[Column, Column]:
+    """Return the test files that `evaluate` reads."""
+    return parallel_files(data, settings, "test")
+
+
 def evaluate(
     ops: ModuleType, model: Model, data: Path, settings: dict[str, Any], *, average: int | None = None,
     write: Path | None = None, **search: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Return ROUGE on the test files, of the models and with the file of `accel.tasks.pairs.outputs_of`."""
-    files = parallel_files(data, settings, "test")
+    files = tested_files(data, settings)
     sources, references = zip(*read_parallel(*files), strict=True)
 
     def summaries_of(each: Model) -> list[list[str]]:

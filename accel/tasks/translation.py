@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.data.batches.sequence_pairs import read_parallel
+from accel.data.batches.sequence_pairs import Column, read_parallel
 from accel.tasks.encoder_decoder import RECIPES, TRAINING
 from accel.tasks.job import Job
 from accel.tasks.pairs import (
@@ -74,12 +74,17 @@ def evaluation_options(model: Model) -> tuple[str, ...]:
     return EVALUATION
 
 
+def tested_files(data: Path, settings: dict[str, Any]) -> tuple[Column, Column]:
+    """Return the test files that `evaluate` reads."""
+    return parallel_files(data, settings, "test")
+
+
 def evaluate(
     ops: ModuleType, model: Model, data: Path, settings: dict[str, Any], *, average: int | None = None,
     write: Path | None = None, **search: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Return BLEU on the test files, of the models and with the file of `accel.tasks.pairs.outputs_of`."""
-    sources, references = zip(*read_parallel(*parallel_files(data, settings, "test")), strict=True)
+    sources, references = zip(*read_parallel(*tested_files(data, settings)), strict=True)
     outputs = outputs_of(ops, model, lambda each: translations(ops, each, sources, **search), average, write)
     tokenize = settings["bleu_tokenize"]
     return {"BLEU": {name: bleu(hypotheses, references, tokenize) for name, hypotheses in outputs.items()}}

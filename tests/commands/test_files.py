@@ -113,6 +113,53 @@ def test_files_to_write_are_checked_before_the_work(
     assert mistake("evaluate", run, "--data", house.valid) == f"the scores {run}/evaluation.json: {cannot}"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "propose text --checkpoint run --out text",
+        "propose --trees text --checkpoint run --out link",
+        "perplexity --checkpoint run --trees text --rows text",
+        "rerank --checkpoint run --proposals text --gold gold --out text",
+        "rerank --checkpoint run --proposals text --gold gold --rows gold",
+        "rerank --checkpoint run --proposals text --gold gold --parameters a.prm --out a.prm",
+        "parse text --checkpoint run --out text",
+        "parse --gold gold --checkpoint run --by-sentence gold",
+        "embed text --checkpoint run --out text",
+        "embed text --checkpoint run --out run/best.safetensors",
+        "induction --checkpoint name=run/best.safetensors --gold gold --out run/vocabulary.json",
+        "glue name=run --out run/evaluation.json",
+        "evaluate run --data text --write text",
+        "prepare text gold --out gold",
+        "prepare mrg . --out a.mrg",
+        "syntaxgym . --checkpoint run --out toy.json",
+        "minimal_pairs --checkpoint run --format blimp --data . --out toy.jsonl",
+        "minimal_pairs --checkpoint run --format sva --data toy.gold --out toy.text",
+    ],
+)
+def test_a_file_that_is_read_is_not_written(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[..., str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    names = ("text", "gold", "a.prm", "a.mrg", "toy.json", "toy.jsonl", "toy.gold", "toy.text")
+    of_run = ("best.safetensors", "config.json", "vocabulary.json", "evaluation.json")
+    for name in (*names, *(f"run/{name}" for name in of_run)):
+        (tmp_path / name).write_text("as before")
+    (tmp_path / "link").symlink_to("text")
+    option, path = command.split()[-2:]
+    assert mistake(*command.split()) == f"{option} {path}: this command reads it: name another file"
+    assert {file.read_text() for file in tmp_path.rglob("*") if file.is_file()} == {"as before"}
+
+
+def test_a_folder_that_is_read_takes_other_files(
+    tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
+) -> None:
+    (tmp_path / "a.mrg").write_text("( (S (NN They)) )\n")
+    for out in ("all.trees", "all.trees", "/dev/null", "/dev/null"):  # the second time it is there
+        assert grove("prepare", "mrg", tmp_path, "--out", tmp_path / out).startswith("sentences         1\n")
+    assert mistake("prepare", "text", "/dev/null", "--out", "/dev/null") == "/dev/null: an empty file"
+
+
 def test_standard_input_and_output_are_given_once(house: House, mistake: Callable[..., str]) -> None:
     rerank = ("rerank", *house.checkpoints("tg"))
     message = mistake(*rerank, "--proposals", "-", "--gold", "-")

@@ -29,6 +29,11 @@ def test_bpe_longer_sides_and_the_written_outputs(
     assert printed.startswith("BLEU average of 2")
     outputs = (parallel / "outputs").read_text().splitlines()
     assert len(outputs) == 20 and not any("@@" in line for line in outputs)
+    for name in ("test.lo", "test.up"):
+        wrong = mistake("evaluate", run, "--write", parallel / name)
+        assert wrong == f"--write {parallel / name}: this command reads it: name another file"
+    wrong = mistake("evaluate", run, "--write", run / "evaluation.json")
+    assert wrong == f"--write {run / 'evaluation.json'}: the scores are written there: name another file"
     stored = json.loads((run / "evaluation.average=2,beam=2,length_penalty=1.0,extra_length=5.json").read_text())
     scored = grove("score_outputs", "bleu", parallel / "outputs", "--references", parallel / "test.up")
     wrong = mistake("score_outputs", "bleu", parallel / "outputs", "--references", parallel / "test.up",

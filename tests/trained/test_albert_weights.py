@@ -51,6 +51,8 @@ def test_options_of_the_other_kind(tmp_path: Path, mistake: Callable[..., str]) 
     words = mistake("import", tmp_path, "--kind", "albert", "--model", "lstm", "--out", tmp_path / "run")
     assert words == "--model: is for language models of FastTrees; leave it out"
     assert mistake("import", tmp_path, "--out", tmp_path / "run").startswith("--model is missing")
+    here = mistake("import", tmp_path, "--kind", "albert", "--out", tmp_path)
+    assert here == f"--out {tmp_path}: this command reads it: name another directory"
 
 
 def test_words() -> None:
