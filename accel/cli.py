@@ -73,7 +73,7 @@ OPTIONS = {
 """Help for options that mean the same in every command."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _READ_AGAIN = ("grove train", "grove evaluate")
-_TO_WRITE = ("out", "rows")  # options whose file is written
+_TO_WRITE = ("out", "rows", "by_sentence", "picture", "write")  # options whose file is written
 
 
 class _Parser(argparse.ArgumentParser):

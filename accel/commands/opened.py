@@ -121,11 +121,17 @@ def _height(text: str) -> int | None:
 def check_outs(options: argparse.Namespace, *names: str, reads: Iterable[Path] = ()) -> None:
     """Raise ValueError if one of the files that these options name cannot be written, or would take a file with it.
 
-    That is a file that another option names to be read, or one of `reads`: those that no option names by itself.
+    That is a file that another option names, to be read or written, or one of `reads`: those that no option names by
+    itself.
     """
+    others: dict[str, str] = {}  # the option of every file to write
     for name in names:
         path, option = getattr(options, name), typed(name)
         check_out(path, option)
+        if path is not None and not is_standard(path) and not written.is_special(path):
+            other = others.setdefault(os.path.realpath(path), option)
+            if other != option:
+                raise ValueError(f"{option} {path}: is also the name of {other}: name another file")
         check_unread(path, option, chain(_inputs(options, names), reads))
 
 

@@ -151,6 +151,26 @@ def test_a_file_that_is_read_is_not_written(
     assert {file.read_text() for file in tmp_path.rglob("*") if file.is_file()} == {"as before"}
 
 
+@pytest.mark.parametrize(
+    ("command", "other"),
+    [
+        ("rerank --checkpoint run --proposals text --gold gold --out same --rows same", "--out"),
+        ("rerank --checkpoint run --proposals text --gold gold --out same --rows link", "--out"),
+        ("parse --gold gold --checkpoint run --out same.svg --picture same.svg", "--out"),
+        ("parse --gold gold --checkpoint run --picture same.svg --by-sentence same.svg", "--picture"),
+    ],
+)
+def test_two_files_to_write_have_two_names(
+    command: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[..., str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("same")
+    option, path = command.split()[-2:]
+    assert mistake(*command.split()) == f"{option} {path}: is also the name of {other}: name another file"
+    null = "rerank --checkpoint run --proposals text --gold gold --out /dev/null --rows /dev/null"
+    assert mistake(*null.split()).startswith("run: ")  # which does not exist; the null device takes several outputs
+
+
 def test_a_folder_that_is_read_takes_other_files(
     tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
 ) -> None:
@@ -166,6 +186,8 @@ def test_standard_input_and_output_are_given_once(house: House, mistake: Callabl
     assert message == "--gold -: standard input is that of --proposals already: name a file"
     message = mistake(*rerank, "--proposals", "-", "--gold", house.valid, "--out", "-", "--rows", "-")
     assert message == "--out -: standard output is that of --rows already: name a file"
+    message = mistake("parse", *house.checkpoints("tg"), "--gold", house.valid, "--out", "-", "--by-sentence", "-")
+    assert message == "--by-sentence -: standard output is that of --out already: name a file"
 
 
 def test_long_work_shows_progress(
