@@ -9,7 +9,7 @@ from pathlib import Path
 import accel
 from accel.autodiff.arrays import host
 from accel.commands.numbers import at_least
-from accel.commands.opened import add_max_height
+from accel.commands.opened import add_max_height, check_outs
 from accel.data.corpora.sequences import read_whole, require_known
 from accel.data.corpora.treebank import Reading, Sentence
 from accel.data.files.brackets import read_trees
@@ -18,7 +18,7 @@ from accel.drawing.chart import chart_of_run, parse_of_run
 from accel.drawing.curves import draw_losses
 from accel.drawing.distances import draw_distances
 from accel.drawing.mask import draw_mask, draw_weights
-from accel.drawing.svg import Picture, PictureError, save, shortened
+from accel.drawing.svg import Picture, PictureError, check_name, save, shortened
 from accel.drawing.tree import draw_tree
 from accel.parsing.distances import distances
 from accel.tasks.reading import add_reading, changed
@@ -64,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     _check_options(options)
+    check_name(options.out)
+    check_outs(options, "out", reads=map(Path, options.input))
     if options.kind == "loss":
         picture = draw_losses([Path(name) for name in options.input])
     elif options.kind == "distances":

@@ -110,11 +110,16 @@ def save(picture: Picture, path: str | Path) -> None:
         If the name ends otherwise, or matplotlib is missing for a PNG.
     """
     path = Path(path)
+    check_name(path)
     if path.suffix == ".svg":
         path.write_text(svg(picture), encoding="utf-8")
-    elif path.suffix == ".png":
-        _save_png(picture, path)
     else:
+        _save_png(picture, path)
+
+
+def check_name(path: Path) -> None:
+    """Raise PictureError unless the name of a picture ends in .svg or .png."""
+    if path.suffix not in (".svg", ".png"):
         raise PictureError(f"{path}: name the picture .svg or .png")
 
 

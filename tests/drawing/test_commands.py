@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from accel.commands import draw as command
 from tests.fixtures.tiny_runs import TREES, save_tiny
 
 
@@ -52,6 +53,21 @@ def test_options_of_other_pictures_are_refused(
     wrong = mistake("draw", *command, *option, "--out", tmp_path / "x.svg")
     assert wrong == f"{option[0]}: is not for draw {reason}: leave it out"
     assert not list(tmp_path.iterdir())
+
+
+def test_the_file_of_a_picture_is_checked_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[..., str]
+) -> None:
+    monkeypatch.setattr(command, "draw_tree", lambda tree: pytest.fail("drawn before the check"))
+    monkeypatch.chdir(tmp_path)
+    Path("tree.svg").write_text("(S a)")
+    for out, reason in (
+        ("no/tree.svg", "--out no/tree.svg: no directory no: make it first"),
+        ("tree.gif", "tree.gif: name the picture .svg or .png"),
+        ("tree.svg", "--out tree.svg: this command reads it: name another file"),
+    ):
+        assert mistake("draw", "tree", "tree.svg", "--out", out) == reason
+    assert Path("tree.svg").read_text() == "(S a)"
 
 
 def test_the_number_of_a_tree_is_for_a_file(
