@@ -123,8 +123,10 @@ def _draw_attention(options: argparse.Namespace) -> Picture:
     attention = attention_weights(ops, model, sentence.tree)
     layers, heads = attention.weights.shape[:2]
     layer = layers if options.layer is None else options.layer
-    if layer > layers or (options.head or 1) > heads:
-        raise PictureError(f"the model has layers 1 to {layers}, each with heads 1 to {heads}")
+    if layer > layers:
+        raise OptionError("layer", f"the model has layers 1 to {layers}", layer)
+    if (options.head or 1) > heads:
+        raise OptionError("head", f"the model has heads 1 to {heads}", options.head)
     heads_of_layer = attention.weights[layer - 1]
     weights = heads_of_layer.mean(axis=0) if options.head is None else heads_of_layer[options.head - 1]
     heads_name = "mean of the heads" if options.head is None else f"head {options.head}"
@@ -140,7 +142,7 @@ def _draw_distances(options: argparse.Namespace) -> Picture:
     [(layer_distances, offsets)] = distances(ops, model, [words])
     layer = min(2, len(layer_distances)) if options.layer is None else options.layer
     if layer > len(layer_distances):
-        raise PictureError(f"the model has layers 1 to {len(layer_distances)}")
+        raise OptionError("layer", f"the model has layers 1 to {len(layer_distances)}", layer)
     spans = host(ops.distance_trees(layer_distances[layer - 1], offsets)[0])
     title = f"Distances of {shortened(' '.join(words))}, and the tree of layer {layer}"
     return draw_distances(words, host(layer_distances), [(i, j) for i, j in spans.tolist()], layer, title)

@@ -18,10 +18,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_heads_and_layers_are_counted_from_1(run: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
     draw = ("draw", "attention", TREES[0], "--checkpoint", run, "--out", tmp_path / "x.svg")
-    for option in ("--head", "--layer"):
+    for option, most in (("--head", "heads 1 to 2"), ("--layer", "layers 1 to 1")):
         for number in (0, -1):
             assert mistake(*draw, option, number) == f"{option} {number}: at least 1 is needed"
-        assert mistake(*draw, option, 3) == "the model has layers 1 to 1, each with heads 1 to 2"
+        assert mistake(*draw, option, 3) == f"{option} 3: the model has {most}"
     assert not (tmp_path / "x.svg").exists()
 
 

@@ -152,7 +152,7 @@ def test_mistakes(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["parse", "--checkpoint", str(run), "--model", "on_lstm", "x"], "a model of kind fasttrees, not on_lstm"),
         (["parse", "--checkpoint", str(run), "no.txt"], "no.txt: No such file"),
         (draw, "give the model with --checkpoint"),
-        ([*draw, "--checkpoint", str(run), "--layer", "3"], "the model has layers 1 to 2"),
+        ([*draw, "--checkpoint", str(run), "--layer", "3"], "error: --layer 3: the model has layers 1 to 2"),
     ]:
         assert cli.main(arguments) == 2
         assert message in capsys.readouterr().err
