@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 
 import accel
 from accel.autodiff.arrays import host
@@ -12,7 +14,9 @@ from accel.commands.numbers import at_least
 from accel.commands.opened import add_max_height, check_outs
 from accel.data.corpora.sequences import read_whole, require_known
 from accel.data.corpora.treebank import Reading, Sentence
+from accel.data.files.archive import archive_of
 from accel.data.files.brackets import read_trees
+from accel.data.files.lines import is_standard
 from accel.drawing.attention import attention_weights
 from accel.drawing.chart import chart_of_run, parse_of_run
 from accel.drawing.curves import draw_losses
@@ -37,6 +41,10 @@ TAKEN = {
     "parse": ("checkpoint", "max_height"),
 }
 """The options that each kind of picture takes, beside those that all take."""
+GIVEN = dict.fromkeys(("mask", "tree", "attention"), 'a tree with brackets, like "(S the bird)", or a file of trees')
+GIVEN |= {"loss": "runs, or their metrics"}
+GIVEN |= dict.fromkeys(("distances", "chart", "parse"), "the words of a sentence")
+"""What each kind of picture is drawn of."""
 OPTIONS = tuple(dict.fromkeys(name for names in TAKEN.values() for name in names))
 
 
@@ -66,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
     _check_options(options)
     check_name(options.out)
     check_outs(options, "out", reads=map(Path, options.input))
+    _check_input(options)
     if options.kind == "loss":
         picture = draw_losses([Path(name) for name in options.input])
     elif options.kind == "distances":
@@ -97,6 +106,16 @@ def _check_options(options: argparse.Namespace) -> None:
             raise OptionError(name, "is for a file of trees, and a tree is given: leave it out")
 
 
+def _check_input(options: argparse.Namespace) -> None:
+    """Raise PictureError if the input is empty, or is a file where words are needed."""
+    text, given = " ".join(options.input), GIVEN[options.kind]
+    if not text.strip():
+        raise PictureError(f"{options.kind}: the input is empty: give {given}")
+    if given == GIVEN["parse"] and all(map(os.path.isfile, options.input)):
+        use = f'"$(head -n 1 {quote(options.input[0])})" for those of its first line'
+        raise PictureError(f"{text}: a file, but draw {options.kind} takes {given}: type {use}")
+
+
 def _read_tree(options: argparse.Namespace, reading: Reading) -> Sentence:
     """Return the tree that is typed, which has no line, or the one of that number in the file."""
     [text] = options.input
@@ -105,6 +124,8 @@ def _read_tree(options: argparse.Namespace, reading: Reading) -> Sentence:
         if len(trees) > 1:
             raise PictureError(f"{shortened(text)}: {len(trees)} trees: give one, or a file and --number")
         return Sentence(trees[0], 0, 0)
+    if not (is_standard(text) or os.path.exists(text) or archive_of(Path(text))):
+        raise PictureError(f"{shortened(text)}: no such file: give {GIVEN['tree']}")
     number = options.number or 1
     sentences = list(islice(read_whole(text, changed(reading, options)), number))
     if len(sentences) < number:

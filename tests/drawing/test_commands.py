@@ -70,6 +70,30 @@ def test_the_file_of_a_picture_is_checked_first(
     assert Path("tree.svg").read_text() == "(S a)"
 
 
+@pytest.mark.parametrize("kind", ["tree", "mask"])
+def test_a_tree_has_brackets(kind: str, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    give = 'give a tree with brackets, like "(S the bird)", or a file of trees'
+    for text, reason in (
+        ("", f"{kind}: the input is empty: {give}"),
+        ("the blue bird", f"the blue bird: no such file: {give}"),
+        ("bird " * 99, f"{'bird ' * 15}bi...: no such file: {give}"),
+    ):
+        assert mistake("draw", kind, text, "--out", tmp_path / "x.svg") == reason
+
+
+@pytest.mark.parametrize("kind", ["distances", "chart", "parse"])
+def test_a_sentence_is_no_file(
+    kind: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[..., str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my text").write_text("the dog\n")
+    draw = ("draw", kind, "--checkpoint", run, "--out", "x.svg")
+    use = """type "$(head -n 1 'my text')" for those of its first line"""
+    assert mistake(*draw, "my text") == f"my text: a file, but draw {kind} takes the words of a sentence: {use}"
+    assert mistake(*draw, " ") == f"{kind}: the input is empty: give the words of a sentence"
+    assert "a file" not in mistake(*draw, "my", "text")
+
+
 def test_the_number_of_a_tree_is_for_a_file(
     tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
 ) -> None:
