@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 
 from accel.training.run import METRICS
@@ -24,7 +25,7 @@ def read_metrics(path: Path) -> list[Line]:
     Raises
     ------
     ValueError
-        If a line is not one of metrics; the message names the file and the line.
+        If a line is not one of metrics, or holds a NaN or an infinity; the message names the file and the line.
     """
     lines: list[Line] = []
     for number, text in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True), 1):
@@ -36,6 +37,11 @@ def read_metrics(path: Path) -> list[Line]:
             break  # a step that is being written
         if not isinstance(line, dict) or not {"step", "loss"} <= line.keys() or not all(map(_is_number, line.values())):
             raise ValueError(f"{path}:{number}: not the metrics of a step: give a run's folder or its {METRICS}")
+        for name, value in line.items():
+            if not isfinite(value):
+                raise ValueError(
+                    f"{path}:{number}: {name} is {value}: metrics are finite numbers, as grove train writes"
+                )
         lines.append(line)
     if not lines:
         raise ValueError(f"{path}: holds no metrics yet: they are written step by step")

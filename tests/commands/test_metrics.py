@@ -80,5 +80,9 @@ def test_mistakes(run: Path, tmp_path: Path, mistake: Callable[..., str], monkey
         path.write_text(json.dumps(LINES[0]) + f"\n{text}\n")
         reason = f"{path}:2: not the metrics of a step: give a run's folder or its metrics.jsonl"
         assert mistake("metrics", run) == reason
+    for name, value in (("loss", "NaN"), ("validation_loss", "-Infinity"), ("loss", "1e999")):
+        path.write_text(json.dumps(LINES[0]) + f'\n{{"step": 2, "loss": 1.5, "{name}": {value}}}\n')
+        reason = f"{path}:2: {name} is {float(value)}: metrics are finite numbers, as grove train writes"
+        assert mistake("metrics", run) == mistake("draw", "loss", run, "--out", tmp_path / "loss.svg") == reason
     path.write_text("")
     assert mistake("metrics", run) == f"{path}: holds no metrics yet: they are written step by step"
