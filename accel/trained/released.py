@@ -32,6 +32,8 @@ def read_released(path: Path, kind: str) -> tuple[Config, Tensors]:
     CheckpointError
         If the file cannot be read; if a tensor is missing, unknown, of another shape, or holds a NaN or an infinity.
     """
+    if path.is_dir():
+        raise CheckpointError(f"{path}: is a directory: name the .safetensors file in it")
     try:
         tensors = load_file(path)
     except (SafetensorError, OSError) as error:

@@ -106,3 +106,5 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "weights", tmp_path / "nowhere"):
         with pytest.raises(CheckpointError, match="cannot be read as safetensors"):
             read_released(path, "lstm")
+    with pytest.raises(CheckpointError, match="^.*: is a directory: name the .safetensors file in it$"):
+        read_released(tmp_path, "lstm")
