@@ -39,10 +39,11 @@ _FROM_DATA = ("model", "vocabulary_size", "n_classes", "whole_words")
 _NO_WORDS = Vocabulary("words", (), ())
 
 
-def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names the pre-trained model."""
-    kinds = " or ".join(map(with_article, MODELS))
-    help_text = f"a pre-trained run, or a file in it, to start {kinds} from (default: from scratch)"
+def add_checkpoint(parser: argparse.ArgumentParser, kinds: tuple[str, ...] = MODELS) -> None:
+    """Add the option that names the pre-trained model, for these kinds of models."""
+    *others, last = map(with_article, kinds)
+    started = f"{', '.join(others)} or {last}"
+    help_text = f"a pre-trained run, or a file in it, to start {started} from (default: from scratch)"
     parser.add_argument("--checkpoint", type=Path, metavar="RUN", help=help_text)
 
 

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FOLDER", help=help_text)
     parser.add_argument("--name", choices=tuple(SETS), default="cola", help="the set (cola)")
     parser.add_argument("--model", dest="kind", choices=(*MODELS, *ALBERTS), default="gpst")
-    fine_tuning.add_checkpoint(parser)
+    fine_tuning.add_checkpoint(parser, (*MODELS, *ALBERTS))
     parser.add_argument("--epochs", type=count, default=20)
     parser.add_argument(
         "--max-tokens", type=count, metavar="N",

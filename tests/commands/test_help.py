@@ -7,6 +7,8 @@ import argparse
 import pytest
 
 from accel import cli
+from accel.models.albert.config import KINDS
+from accel.models.gpst.config import MODELS
 from accel.tasks.job import TASKS
 
 
@@ -38,3 +40,10 @@ def test_every_option_has_a_text_with_its_default(command: str, monkeypatch: pyt
             shown = {str(action.default), f"{action.default:,}" if type(action.default) is int else str(action.default)}
             assert any(text in action.help for text in shown), f"grove {command} {name}: {action.default}?"
     assert parser.format_help().startswith("usage: grove")
+
+
+@pytest.mark.parametrize("task", ["glue", "inference", "sentiment", "summarisation"])
+def test_the_help_of_checkpoint_names_the_models_that_start_from_it(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = parser_of(["train", "--task", task], monkeypatch)._option_string_actions
+    text, models = options["--checkpoint"].help or "", set(options["--model"].choices or ())
+    assert models & {*text.replace(",", "").split()} == models & {*MODELS, *KINDS}
