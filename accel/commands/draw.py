@@ -24,7 +24,7 @@ from accel.drawing.distances import draw_distances
 from accel.drawing.mask import draw_mask, draw_weights
 from accel.drawing.svg import Picture, PictureError, check_name, save, shortened
 from accel.drawing.tree import draw_tree
-from accel.parsing.distances import distances
+from accel.parsing.distances import distances, layer_of
 from accel.tasks.reading import add_reading, changed
 from accel.trained.kinds import ATTENTION, require
 from accel.trained.opening import open_model
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--target", metavar="WORDS", help="of a chart: the output (default: the model's)")
     add_max_height(parser)
-    help_text = "of attention or distances: from 1 (default: the last; of distances the second)"
+    help_text = "of attention or distances: from 1 (default: the last; of distances the second, if there is one)"
     parser.add_argument("--layer", type=at_least(1), help=help_text)
     parser.add_argument("--head", type=at_least(1), help="of attention: from 1 (default: the mean of all)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
@@ -161,9 +161,7 @@ def _draw_distances(options: argparse.Namespace) -> Picture:
     ops, words = accel.load(options.backend), " ".join(options.input).split()
     model = open_model(ops, options.checkpoint)
     [(layer_distances, offsets)] = distances(ops, model, [words])
-    layer = min(2, len(layer_distances)) if options.layer is None else options.layer
-    if layer > len(layer_distances):
-        raise OptionError("layer", f"the model has layers 1 to {len(layer_distances)}", layer)
+    layer = layer_of(len(layer_distances), options.layer, "the model")
     spans = host(ops.distance_trees(layer_distances[layer - 1], offsets)[0])
     title = f"Distances of {shortened(' '.join(words))}, and the tree of layer {layer}"
     return draw_distances(words, host(layer_distances), [(i, j) for i, j in spans.tolist()], layer, title)

@@ -41,6 +41,7 @@ from accel.parsing.gpst import MODES
 from accel.parsing.spans import find_spans
 from accel.trained.kinds import network_of
 from accel.trained.opening import Model, open_model
+from accel.trained.options import OptionError
 
 LABELS = 8  # whose recall is shown
 
@@ -156,7 +157,12 @@ def _parse(ops: ModuleType, member: Member, gold: Sequence[GoldSentence], batch_
     if batch_size is not None:
         parsing["batch_size"] = batch_size
     sentences = [sentence.words for sentence in gold]
-    return list(progress(find_spans(ops, member.model, sentences, **parsing), len(sentences)))
+    try:
+        return list(progress(find_spans(ops, member.model, sentences, **parsing), len(sentences)))
+    except OptionError as error:
+        if error.option != "layer":
+            raise
+        raise ValueError(f"--layers{error.rest}") from error
 
 
 def _compare(scores: Row, other: Row) -> dict[str, Any]:

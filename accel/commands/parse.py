@@ -47,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=(*KINDS, CHARTS["paper"], CHARTS["released"], "gpst"),
         help="refuse a checkpoint of another kind",
     )
-    parser.add_argument("--layer", type=at_least(1), help="the layer of the distances, from 1 (default: 2)")
+    help_text = "the layer of the distances, from 1 (default: 2, or 1 if there is no second one)"
+    parser.add_argument("--layer", type=at_least(1), help=help_text)
     parser.add_argument("--split", choices=SPLITS, help="where the distances split a constituent (default: biased)")
     add_max_height(parser)
     parser.add_argument("--mode", choices=MODES, help="where GPST's trees come from (default: inside)")

@@ -12,6 +12,7 @@ from accel.data.batches.text import EOS
 from accel.data.generated.grammar import tree_over
 from accel.trained.kinds import DISTANCES, require
 from accel.trained.opening import Model
+from accel.trained.options import OptionError
 from accel.trained.words import encode_words, joined
 from refimpl.trees import Tree
 
@@ -54,7 +55,7 @@ def induced_spans(
     model: Model,
     sentences: Sequence[Sequence[str]],
     *,
-    layer: int = 2,
+    layer: int | None = None,
     split: str = "biased",
     batch_size: int = 64,
 ) -> Iterator[list[tuple[int, int]]]:
@@ -65,21 +66,42 @@ def induced_spans(
     Parameters
     ----------
     layer : int
-        From 1.
+        From 1; None: the second, or the last if there is no second one.
     split : "biased" or "unbiased"
         Around the word of the greatest distance, or before it.
 
     Raises
     ------
+    OptionError
+        If the model has no such layer.
     ValueError
-        If the model has no such layer; as `distances` does.
+        As `distances` does.
     """
     for layers, offsets in distances(ops, model, sentences, batch_size=batch_size):
-        if not 1 <= layer <= len(layers):
-            raise ValueError(f"layer {layer}: {model.path} has layers 1 to {len(layers)}")
-        spans, begins = (host(x) for x in ops.distance_trees(layers[layer - 1], offsets, split=split))
+        chosen = layer_of(len(layers), layer, str(model.path))
+        spans, begins = (host(x) for x in ops.distance_trees(layers[chosen - 1], offsets, split=split))
         for begin, end in zip(begins[:-1].tolist(), begins[1:].tolist(), strict=True):
             yield [(i, j) for i, j in spans[begin:end].tolist()]
+
+
+def layer_of(count: int, layer: int | None, name: str) -> int:
+    """Return the layer, from 1, whose distances are taken of so many: by default the second, or the only one.
+
+    Examples
+    --------
+    >>> layer_of(3, None, "a run"), layer_of(1, None, "a run"), layer_of(3, 3, "a run")
+    (2, 1, 3)
+
+    Raises
+    ------
+    OptionError
+        If there is no such layer of the model with that name.
+    """
+    if layer is None:
+        return min(2, count)
+    if not 1 <= layer <= count:
+        raise OptionError("layer", f"{name} has layers 1 to {count}", layer)
+    return layer
 
 
 def induced_tree(

@@ -18,6 +18,7 @@ from accel.evaluation.induction import Row, baselines, difference, interval, row
 from accel.evaluation.significance import bootstrap_interval, welch
 from accel.parsing.distances import induced_spans
 from accel.trained.opening import open_model
+from accel.training.run import BEST
 from tests.fixtures.fasttrees_runs import save_classifier
 from tests.fixtures.gpst_runs import closed, text
 from tests.fixtures.treeformer_runs import SENTENCES, model_of, save_run
@@ -172,7 +173,7 @@ def test_mistakes_are_named(tmp_path: Path, mistake: Callable[..., str], monkeyp
     assert mistake(*asked, "--checkpoint", f"x={run}").endswith("given twice; seeds of a model are different runs")
     rows = "fasttrees, layer 2, random, balanced, left, right, oracle"
     assert mistake(*asked, "--against", "x") == f"--against x: choose a row of {rows}"
-    assert mistake(*asked, "--layers", 7).startswith("layer 7: ")
+    assert mistake(*asked, "--layers", 7) == f"--layers 7: {run / BEST} has layers 1 to 2"
     assert mistake(*asked, "--layers", 1, 1) == "--layers 1 1: give every one once"
     assert mistake(*asked, "--modes", "parser", "parser") == "--modes parser parser: give every one once"
     assert mistake(*asked, "--seeds", 0) == "--seeds 0: at least 1 is needed"

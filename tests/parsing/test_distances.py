@@ -15,6 +15,7 @@ from accel import cli
 from accel.data.vocabularies.words import Words
 from accel.parsing.distances import distances, induced_spans, induced_tree
 from accel.trained.opening import Model
+from accel.training.run import BEST
 from refimpl.fasttrees.distance_trees import distance_trees
 from tests.fixtures.fasttrees_runs import KNOWN, save_classifier
 
@@ -94,6 +95,16 @@ def test_command_prints_trees(run: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert len((run / "trees").read_text().splitlines()) == 2 and not capsys.readouterr().out
 
 
+def test_a_model_with_one_layer_has_trees_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = save_classifier(tmp_path, 0, n_layers=1)
+    (run / "text").write_text("the dog sees her\n")
+    printed = []
+    for given in ((), ("--layer", 1)):
+        assert parse("--checkpoint", run, *given, run / "text") == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] and "(X the" in printed[0]
+
+
 def test_command_scores_trees(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run / "gold").write_text("(S (NP (DT The) (JJ old) (NN dog)) (VP (VBZ sees) (NP (PRP her))) (. .))\n" * 3)
     assert parse("--checkpoint", run, "--gold", run / "gold", "--convention", "wsj10", "--out", run / "trees") == 0
@@ -145,6 +156,7 @@ def test_command_draws_distances(run: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_mistakes(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run / "text").write_text("\n\n")
+    (run / "words").write_text("the dog\n")
     draw = ["draw", "distances", "dog", "--out", str(run / "x.svg")]
     for arguments, message in [
         (["parse", "--checkpoint", str(run)], "give either a FILE of sentences, or"),
@@ -153,6 +165,10 @@ def test_mistakes(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["parse", "--checkpoint", str(run), "no.txt"], "no.txt: No such file"),
         (draw, "give the model with --checkpoint"),
         ([*draw, "--checkpoint", str(run), "--layer", "3"], "error: --layer 3: the model has layers 1 to 2"),
+        (
+            ["parse", "--checkpoint", str(run), "--layer", "9", str(run / "words")],
+            f"error: --layer 9: {run / BEST} has layers 1 to 2",
+        ),
     ]:
         assert cli.main(arguments) == 2
         assert message in capsys.readouterr().err
