@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from accel.data.files.lines import find_file
-from accel.data.published.cognition import error_rates, read_instances, read_lexicon, tokens
+from accel.data.published.cognition import Instance, Lexicon, error_rates, read_instances, read_lexicon, tokens
 from accel.tasks.encoder_decoder import TRAINING
 from accel.tasks.job import Job
 from accel.tasks.pairs import EVALUATION, add_parallel_arguments, build_parallel, outputs_of, translations
@@ -29,12 +29,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
-    return build_parallel(options, ops, group, replace(TRAINING, steps=STEPS), tokens)
+    recipe = replace(TRAINING, steps=STEPS)
+    return build_parallel(options, ops, group, recipe, tokens, lambda given: _read_test(given.data, vars(given)))
 
 
 def evaluation_options(model: Model) -> tuple[str, ...]:
     """Return the options that `evaluate` takes for a model."""
     return EVALUATION
+
+
+def evaluate(
+    ops: ModuleType, model: Model, data: Path, settings: dict[str, Any], *, average: int | None = None,
+    write: Path | None = None, **search: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the error rates of the models and with the file of `accel.tasks.pairs.outputs_of`."""
+    instances, lexicon = _read_test(data, settings)
+    sources = [instance.source for instance in instances]
+    outputs = outputs_of(ops, model, lambda each: translations(ops, each, sources, **search), average, write)
+    results: dict[str, dict[str, float]] = {}
+    for candidate, targets in outputs.items():
+        for name, rate in error_rates(instances, targets, lexicon).items():
+            results.setdefault(f"error rate {name}", {})[candidate] = rate
+    return results
 
 
 def tested_files(data: Path, settings: dict[str, Any]) -> list[Path]:
@@ -43,18 +59,8 @@ def tested_files(data: Path, settings: dict[str, Any]) -> list[Path]:
     return [find_file(data, name) for name in names]
 
 
-def evaluate(
-    ops: ModuleType, model: Model, data: Path, settings: dict[str, Any], *, average: int | None = None,
-    write: Path | None = None, **search: Any,
-) -> dict[str, Any]:  # fmt: skip
-    """Return the error rates of the models and with the file of `accel.tasks.pairs.outputs_of`."""
-    lexicon_path, *paths = tested_files(data, settings)
+def _read_test(folder: Path, settings: dict[str, Any]) -> tuple[list[Instance], Lexicon]:
+    """Return the test sentences with their compounds, and the lexicon by which translations are judged."""
+    lexicon_path, *paths = tested_files(folder, settings)
     lexicon = read_lexicon(lexicon_path)
-    instances = read_instances(*paths, lexicon)
-    sources = [instance.source for instance in instances]
-    outputs = outputs_of(ops, model, lambda each: translations(ops, each, sources, **search), average, write)
-    results: dict[str, dict[str, float]] = {}
-    for candidate, targets in outputs.items():
-        for name, rate in error_rates(instances, targets, lexicon).items():
-            results.setdefault(f"error rate {name}", {})[candidate] = rate
-    return results
+    return read_instances(*paths, lexicon), lexicon

@@ -48,8 +48,9 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         pieces = train_albert_pieces((line for _, line in read_lines(options.data)), options.vocabulary_size)
     size = Config(len(pieces), **SIZES[options.size])
     config, training = configured(size, TRAINING, options, FROM_DATA)
-    text, held_out = (
-        path and read_masked_text(path, pieces, config.n_positions) for path in (options.data, options.validation)
+    text, held_out, _ = (  # the test is read to name what is wrong with it before the training
+        path and read_masked_text(path, pieces, config.n_positions)
+        for path in (options.data, options.validation, options.test)
     )
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     reading["micro_batch"] = training.micro_batch

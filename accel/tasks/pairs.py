@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -125,17 +125,25 @@ def parallel_names(options: argparse.Namespace) -> tuple[str, ...]:
     return (f"files: {', '.join(stems)}; from {first} to {second}",)
 
 
+def read_test(options: argparse.Namespace) -> None:
+    """Read the test files, if there are some, so that what is wrong with them is named before the training."""
+    if options.test_stem is not None:
+        deque(read_parallel(*parallel_files(options.data, vars(options), "test")), maxlen=0)
+
+
 def build_parallel(
     options: argparse.Namespace,
     ops: ModuleType,
     group: Communicator,
     recipe: TrainingConfig,
     split: Split = str.split,
+    check: Callable[[argparse.Namespace], object] = read_test,
 ) -> Job:
-    """Return the job of learning parallel files; source and target share one vocabulary."""
+    """Return the job of learning parallel files; source and target share one vocabulary. `check` reads the test."""
     check_settings(options, recipe)
     require_data(options)
     names = parallel_names(options)
+    check(options)
     training_files, validation_files, *_ = (
         parallel_files(options.data, vars(options), name) for name in PARTS if getattr(options, f"{name}_stem")
     )

@@ -12,6 +12,7 @@ from typing import Any
 from accel.data.batches.constituents import Encoded, encode_bracketed, parser_batches
 from accel.data.corpora.constituents import Bracketed, read_bracketed
 from accel.data.corpora.treebank import Reading, TreebankError
+from accel.data.files.lines import LineError
 from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.bound_and_rerank import bracket_score
@@ -25,6 +26,7 @@ from accel.tasks.job import Job, add_files, configured, configured_in_epochs, co
 from accel.tasks.reading import add_training_reading, training_reading
 from accel.tasks.vocabulary import add_vocabulary, described, open_to_words, size_of
 from accel.trained.opening import Model
+from accel.trained.words import encode_words
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
@@ -91,6 +93,10 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         with open_to_words():
             held_out, unknown = _encode(options.validation, sentences, vocabulary)
         notes += [*validation_notes, *unknown]
+    model = Model(options.out, config, {}, vocabulary, reading, span_parser)
+    if options.test is not None:
+        with open_to_words():
+            _check_gold(model, options.test)
     batching: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     batching["micro_batch"] = training.micro_batch
     size, longest = training.batch_size, max(len(sentence.pieces) for sentence in encoded + held_out)
@@ -106,7 +112,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         f"{len(encoded):,} trees, {n_words:,} words; {len(vocabulary.labels)} chains of labels"
         + "".join(f"; {note}" for note in notes),
         reading,
-        measure=_measure_of(ops, Model(options.out, config, {}, vocabulary, reading, span_parser), options.validation),
+        measure=_measure_of(ops, model, options.validation),
         notes=(described(vocabulary), *reading_notes, *_on_best(training)),
     )
 
@@ -142,6 +148,15 @@ def _read_gold(model: Model, path: Path) -> tuple[list[Gold], int]:
     sentences = list(read_gold(path, model.reading))
     short = [x for x in sentences if len(x.words) <= model.config.max_words]
     return short, len(sentences) - len(short)
+
+
+def _check_gold(model: Model, path: Path) -> None:
+    """Raise ValueError, before the training, if the parser cannot be tested on these trees."""
+    for sentence in _read_gold(model, path)[0]:
+        try:
+            encode_words(model, sentence.words)
+        except ValueError as error:
+            raise LineError(path, sentence.line, str(error)) from error
 
 
 def _score(ops: ModuleType, model: Model, sentences: list[Gold]) -> Score:

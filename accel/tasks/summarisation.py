@@ -33,6 +33,7 @@ from accel.tasks.pairs import (
     outputs_of,
     parallel_files,
     parallel_names,
+    read_test,
     translations,
 )
 from accel.trained.kinds import CONTEXTS, can
@@ -108,6 +109,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         require_data(options)
         rouge([], [])  # before the training: rouge-score must be there after it
         names = parallel_names(options)
+        read_test(options)
         files = (parallel_files(options.data, vars(options), name) for name in ("train", "validation"))
         job = fine_tuning.build_summariser(options, ops, group, *files)
         return replace(job, notes=(*job.notes, *names))

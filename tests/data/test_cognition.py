@@ -124,6 +124,12 @@ def test_trained_and_evaluated(folder: Path, run_grove: Grove) -> None:
     assert run_grove("translate", "--checkpoint", folder / "run", folder / "text")[:2] == (0, "小 蜜 蜂 跑\n")
 
 
+def test_the_test_is_read_before_the_training(folder: Path, run_grove: Grove) -> None:
+    (folder / "lexicon").write_text("the\t/\nred\tx\n")
+    status, _, err = run_grove("train", "--task", "cognition", "--data", folder, "--out", folder / "run", *SMALL)
+    assert status == 2 and err.endswith("cg-test.compound:1: the lexicon has no 'dog'\n") and err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

@@ -77,6 +77,15 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory, text: Path) -> Path:
     return out
 
 
+def test_a_test_without_words_is_named_before_the_training(
+    text: Path, tmp_path: Path, mistake: Callable[..., str]
+) -> None:
+    (tmp_path / "test").write_text("\n")
+    command = ("train", "--task", "masked_words", "--data", text, "--test", tmp_path / "test", "--vocabulary-size", 70)
+    assert mistake(*command, *SMALL, "--out", tmp_path / "run") == f"{tmp_path}/test: no words in this file"
+    assert not (tmp_path / "run").exists()
+
+
 def test_pretrained(pretrained: Path, grove: Callable[..., str]) -> None:
     lines = [json.loads(line) for line in (pretrained / "metrics.jsonl").read_text().splitlines()]
     assert any("validation_accuracy" in line for line in lines) or any("accuracy" in str(line) for line in lines)

@@ -129,12 +129,15 @@ def test_backends_learn_alike(
         (("--set", "max_words=9"), "--set max_words=9: max_words follows from the data or from other options; "),
         (("--vocabulary", "sentencepiece", "--vocabulary-size", 18), "vocabulary size 18, but "),
         (("--validation", "nowhere"), "nowhere: No such file or directory"),
+        (("--test", "nowhere"), "nowhere: No such file or directory"),
+        (("--test", __file__), f"{__file__}:1:1: "),
     ],
 )
 def test_mistakes_are_named(
     treebank: Path, tmp_path: Path, more: tuple, message: str, mistake: Callable[..., str]
 ) -> None:
     assert message in mistake(*run_of(treebank, tmp_path / "run", *more))
+    assert not (tmp_path / "run").exists()
 
 
 def test_trees_that_teach_nothing_are_named(treebank: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
@@ -142,8 +145,10 @@ def test_trees_that_teach_nothing_are_named(treebank: Path, tmp_path: Path, mist
     message = mistake(*run_of(treebank, tmp_path / "run", "--validation", strange))
     assert message.endswith("strange: every one of 1 trees has a chain of labels that was never seen")
     zebra = write(tmp_path / "zebra", Tree("S", (Tree("NP", ("zebra",)), ".")))
-    message = mistake(*run_of(treebank, tmp_path / "run", "--validation", zebra, "--vocabulary", "words"))
-    assert "zebra:1: the word 'zebra' is not in the closed vocabulary of " in message
+    for option in ("--validation", "--test"):
+        message = mistake(*run_of(treebank, tmp_path / "run", option, zebra, "--vocabulary", "words"))
+        assert "zebra:1: the word 'zebra' is not in the closed vocabulary of " in message
+        assert message.endswith("; use --vocabulary unknown_classes") and not (tmp_path / "run").exists()
     bare = tmp_path / "bare"
     bare.write_text("(S (NP the dog) (VP sleeps))\n")
     message = mistake(*run_of(treebank, tmp_path / "run", "--data", bare, "--no-keep-tags"))

@@ -62,3 +62,12 @@ def test_mistakes(parallel: Path, run_grove: Grove) -> None:
     (parallel / "train.up").write_text("A\n")
     status, _, err = run_grove(*summarisation(parallel))
     assert status == 2 and f"train.lo:2: {parallel}/train.up ends before this line" in err
+
+
+def test_the_test_is_read_before_the_training(parallel: Path, run_grove: Grove) -> None:
+    pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
+    (parallel / "test.up").write_text("A\n")
+    files = ("--data", parallel, "--source", "lo", "--target", "up", "--out", parallel / "run")
+    for command in (summarisation(parallel), ("train", "--task", "summarisation", "--model", "gpst", *files)):
+        status, _, err = run_grove(*command)
+        assert status == 2 and err == f"grove: error: {parallel}/test.lo:2: {parallel}/test.up ends before this line\n"
