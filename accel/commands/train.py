@@ -28,6 +28,7 @@ from accel.training.directory import (
     digest,
     load_settings,
     remove_unfinished,
+    require_free,
     save_settings,
     save_tables,
     unchanged_if_refused,
@@ -36,7 +37,7 @@ from accel.training.directory import (
 from accel.training.lock import locked
 from accel.training.loop import TrainingError, train
 from accel.training.memory import keep_freed_memory
-from accel.training.run import BEST, METRICS, NEWEST, on_any_rank
+from accel.training.run import BEST, NEWEST, on_any_rank
 from accel.training.signals import Stopped, raised
 
 LENGTHS = ("steps", "epochs", "tokens")  # the options for the length of a training
@@ -149,8 +150,7 @@ def run(options: argparse.Namespace) -> int:
     there = next(folder for folder in (directory, *directory.parents) if folder.exists())
     if not there.is_dir():
         raise TrainingError(f"--out {directory}: {there} is a file, not a directory: choose another name")
-    if not options.resume and any((directory / name).exists() for name in (METRICS, NEWEST)):
-        raise TrainingError(f"{directory}: holds a run already: resume it with --resume, or choose another directory")
+    require_free(directory, resume=options.resume)
     keep_freed_memory()
     group = open_group(options.communicator)
     ops = accel.load(options.backend)
@@ -195,9 +195,9 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             has_begun()
             if group.rank == 0:
                 remove_unfinished(directory)
+                save_settings(directory, job.reading, plain(options) | {"threads": threads})  # first: `require_free`
                 write_text(directory / VOCABULARY, job.vocabulary.to_json() + "\n")
                 save_tables(directory, job.frozen, job.vocabulary)
-                save_settings(directory, job.reading, plain(options) | {"threads": threads})
                 lines = [*_description(options, job, group), *note_on_threads(threads), *([note] if note else [])]
                 print(*lines, sep="\n", file=sys.stderr)
 

@@ -64,6 +64,32 @@ def remove_unfinished(directory: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
+def require_free(directory: Path, *, resume: bool) -> None:
+    """Raise TrainingError if a training in a directory would replace the files of a run, or of something else.
+
+    A run has metrics from its first step on. Before that its settings, which a training writes first, mark the
+    directory as its own: those of an export have more entries, and beside imported weights there are parameters.
+    """
+    if any((directory / name).exists() for name in (METRICS, NEWEST)):
+        if not resume:
+            use = "resume it with --resume, or choose another directory"
+            raise TrainingError(f"{directory}: holds a run already: {use}")
+        return
+    written = (BEST,) if _has_begun(directory) else (SETTINGS, VOCABULARY, TABLES, BEST)
+    for name in written:
+        if (directory / name).exists():
+            but = f"is there already, and {directory} holds no run that can be resumed"
+            raise TrainingError(f"{directory / name}: {but}: choose another directory")
+
+
+def _has_begun(directory: Path) -> bool:
+    """Return whether the settings in a directory are those that a training writes."""
+    try:
+        return set(json.loads(_read_text(directory / SETTINGS))) == {"reading", "options"}
+    except (CheckpointError, TypeError, ValueError):  # missing, or of another form
+        return False
+
+
 def require_checkpoint(directory: Path) -> None:
     """Raise TrainingError if a run to be resumed has lost its checkpoint.
 

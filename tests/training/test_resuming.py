@@ -16,7 +16,7 @@ import pytest
 from accel import cli
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint, lock
-from accel.training.run import BEST, NEWEST, TrainingError
+from accel.training.run import BEST, METRICS, NEWEST, TrainingError
 from tests.fixtures.command_line import Grove
 from tests.fixtures.toy_house import House, train
 from tests.fixtures.toy_run import metrics
@@ -105,6 +105,69 @@ def test_a_refused_start_leaves_nothing(
     (tmp_path / "old" / "notes").write_text("mine")
     assert message in mistake(*train(tmp_path / "old", house.data, *given))
     assert contents(tmp_path / "old") == {"notes": b"mine"}
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.json", '{"model_type": "gpt2"}'),
+        ("config.json", '{"library_name": "grove-lm", "reading": null, "options": {"task": "trees"}}'),
+        ("config.json", "["),
+        ("config.json", "[]"),
+        ("vocabulary.json", '{"the": 0}'),
+        ("tables.safetensors", "mine"),
+        (BEST, "mine"),
+    ],
+)
+def test_files_of_something_else_are_not_replaced(
+    house: House, tmp_path: Path, name: str, text: str, resume: bool, mistake: Callable[..., str]
+) -> None:
+    (tmp_path / name).write_text(text)
+    message = mistake(*train(tmp_path, house.data, *(["--resume"] * resume)))
+    assert contents(tmp_path) == {name: text.encode()}
+    if not resume or name != "config.json":
+        but = f"is there already, and {tmp_path} holds no run that can be resumed"
+        assert message == f"{tmp_path / name}: {but}: choose another directory"
+
+
+def test_weights_beside_settings_are_not_replaced(house: House, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    """As in the folder that grove import writes."""
+    directory = copy_of(house, tmp_path)
+    for name in (METRICS, NEWEST):
+        (directory / name).unlink()
+    before = contents(directory)
+    assert mistake(*train(directory, house.data)).startswith(f"{directory / BEST}: is there already, ")
+    assert contents(directory) == before
+
+
+@pytest.mark.parametrize("written", [("config.json",), ("config.json", "vocabulary.json")])
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_that_ended_before_its_first_step_begins_again(
+    house: House, tmp_path: Path, written: tuple[str, ...], resume: bool, run_grove: Grove
+) -> None:
+    finished, directory = house.folder / "tg", tmp_path / "run"
+    directory.mkdir()
+    for name in written:
+        shutil.copy(finished / name, directory / name)
+    given = ("--out", directory, "--resume") if resume else train(directory, house.data)[1:]
+    assert run_grove("train", *given, "--validation", house.valid)[0] == 0
+    assert (directory / NEWEST).read_bytes() == (finished / NEWEST).read_bytes()
+
+
+def test_settings_are_what_a_run_writes_first(
+    house: House, tmp_path: Path, run_grove: Grove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They mark the directory as its own."""
+
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("accel.commands.train.write_text", full)
+    assert run_grove(*train(tmp_path, house.data))[0] == 2
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".json"] == ["config.json"]
+    monkeypatch.undo()
+    assert run_grove(*train(tmp_path, house.data))[0] == 0
 
 
 def test_a_finished_run_is_lengthened(house: House, tmp_path: Path, run_grove: Grove) -> None:
