@@ -171,6 +171,7 @@ def _train(
     training, stream = run.training, iter(batches)
     line: dict[str, Any] = {}
     with (
+        np.errstate(over="ignore", invalid="ignore"),  # a loss that is not finite is an error by itself
         open_metrics(directory / METRICS, run.step, run.communicator.rank) as metrics,
         closing(
             shown.progress(

@@ -97,8 +97,12 @@ class Run:
         )
 
     def kept(self) -> str:
-        """Return in words what is kept when the run stops now."""
-        return f"the checkpoint of step {self.saved_step:,} is kept" if self.saved_step else "nothing was saved before"
+        """Return in words what is kept when a loss is not finite, and what to type: a resumed run keeps its rate."""
+        lower = f"below {self.training.maximum_rate:g}"
+        if self.saved_step:
+            kept = f"the checkpoint of step {self.saved_step:,} is kept"
+            return f"{kept}; try a lower --set maximum_rate, {lower}, in another directory"
+        return f"nothing was saved before; try a lower rate: --resume --set maximum_rate=VALUE, {lower}"
 
     def parameters_to_use(self) -> dict[str, Array]:
         """Return the parameters to validate: the averages, once there are some."""

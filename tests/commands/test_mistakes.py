@@ -182,6 +182,20 @@ def test_a_nan_in_the_loss_stops_with_its_step(
     assert "grove: error: step 1: loss nan" in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_training_that_diverges_says_what_to_type(
+    house: House, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert cli.main(train(run, house.data, "--set", "maximum_rate=1e30")) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith("grove: error: step ") and message.endswith(
+        ": stopped; nothing was saved before; try a lower rate: --resume --set maximum_rate=VALUE, below 1e+30"
+    )
+    assert cli.main(["train", "--out", str(run), "--resume", "--set", "maximum_rate=1e-3"]) == 0
+    assert (run / "checkpoint.safetensors").exists()
+
+
 def test_a_full_disk_is_named_by_file(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

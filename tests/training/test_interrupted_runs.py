@@ -129,13 +129,14 @@ def test_a_loss_that_is_nan_stops_and_keeps_the_last_checkpoint(
     monkeypatch.setattr(transformer_grammar, "loss_and_grad", poisoned)
     with pytest.raises(
         train.NonFiniteLoss,
-        match="^step 7: loss nan, gradient norm [0-9.]+: stopped; the checkpoint of step 4 is kept$",
+        match="^step 7: loss nan, gradient norm [0-9.]+: stopped; the checkpoint of step 4 is kept; "
+        "try a lower --set maximum_rate, below 0.005, in another directory$",
     ):
         run(tmp_path)
     assert checkpoint.load(tmp_path / train.NEWEST, SHAPES).state["step"] == 4
     assert [line["step"] for line in metrics(tmp_path)] == [1, 2, 3, 4, 5, 6]
     calls = iter([7])
-    with pytest.raises(train.NonFiniteLoss, match="^step 5: loss nan, .*; the checkpoint of step 4 is kept$"):
+    with pytest.raises(train.NonFiniteLoss, match="^step 5: loss nan, .*; the checkpoint of step 4 is kept; try "):
         run(tmp_path, resume=True)
 
 
