@@ -34,14 +34,13 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     """Return the job that the options ask for."""
     config = sentiment.recurrent(len(CLASSES))
 
-    def validation() -> Source:
-        find_file(options.data, f"{options.form}/{TESTS['out of domain']}")  # before the training
-        return _read(options.data, options.form, TESTS["in domain"])
+    def held_out() -> list[Source]:
+        return [_read(options.data, options.form, name) for name in TESTS.values()]
 
     def training() -> Source:
         return _read(options.data, options.form, "in_domain_train.tsv")
 
-    return build_classifier(options, ops, group, config, sentiment.TRAINING, CLASSES, training, validation)
+    return build_classifier(options, ops, group, config, sentiment.TRAINING, CLASSES, training, held_out)
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ The losses of pre-training stay in the loss of fine-tuning. The vocabulary stays
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -100,9 +100,12 @@ def configured_start(
 
 def build_classifier(
     options: argparse.Namespace, ops: ModuleType, group: Communicator, classes: tuple[str, ...],
-    training_source: tuple[Path, list[Example]], validation_source: tuple[Path, list[Example]] | None,
+    training_source: tuple[Path, list[Example]], held_out: Sequence[tuple[Path, list[Example]] | None],
 ) -> Job:  # fmt: skip
-    """Return the job of a classifier; from scratch its words are those of the training data, rare words by classes."""
+    """Return the job of a classifier; from scratch its words are those of the training data, rare words by classes.
+
+    Validation and test are held out.
+    """
 
     def build() -> Vocabulary:
         return build_of_words(
@@ -113,8 +116,10 @@ def build_classifier(
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size, "in_contexts": True}
     config, training = configured_start(start, options, TRAINING, max(1, len(training_source[1])))
     reading["micro_batch"] = training.micro_batch
-    data = _encoded(start.vocabulary, config, classes, *training_source)
-    validation = None if validation_source is None else _encoded(start.vocabulary, config, classes, *validation_source)
+    data, validation, _ = (
+        source and _encoded(start.vocabulary, config, classes, *source) for source in (training_source, *held_out)
+    )
+    assert data is not None
     size = training.batch_size
     return Job(
         gpst,

@@ -39,11 +39,10 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     def training() -> Source:
         return options.data, _read(options.data)
 
-    def validation() -> Source | None:
-        held_out, _ = (x and (x, _read(x)) for x in (options.validation, options.test))
-        return held_out
+    def held_out() -> list[Source | None]:
+        return [x and (x, _read(x)) for x in (options.validation, options.test)]
 
-    return build_classifier(options, ops, group, config, TRAINING, CLASSES, training, validation)
+    return build_classifier(options, ops, group, config, TRAINING, CLASSES, training, held_out)
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ GPT-2, which may be pre-trained, have another vocabulary: `accel.tasks.fine_tuni
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -68,11 +68,12 @@ def build_classifier(
     training: TrainingConfig,
     classes: tuple[str, ...],
     read_training: Callable[[], Source],
-    read_validation: Callable[[], Source | None],
+    read_held_out: Callable[[], Sequence[Source | None]],
 ) -> Job:
     """Return the job of a classifier; `config` and `training` are those of a recurrent one, without its vocabulary.
 
-    Nothing is read before the options are checked.
+    Nothing is read before the options are checked. Validation and test are held out; what is wrong with the test is
+    named before the training.
     """
     is_transformer = options.kind in TRANSFORMERS
     config, training = as_trained(options, config, training) if options.kind in KINDS else (config, training)
@@ -82,9 +83,9 @@ def build_classifier(
         fine_tuning.refuse_checkpoint(options)
     _check_settings(options, config, training)
     require_data(options)
-    training_source, validation_source = read_training(), read_validation()
+    training_source, held_out = read_training(), read_held_out()
     if options.kind in MODELS:
-        return fine_tuning.build_classifier(options, ops, group, classes, training_source, validation_source)
+        return fine_tuning.build_classifier(options, ops, group, classes, training_source, held_out)
     if config.n_tables:
         words, tables = words_and_tables(options, files)
         config = replace(config, embedding_size=tables["tables.0"].shape[1])
@@ -93,7 +94,8 @@ def build_classifier(
         words = load_vocabulary(options.out, Words) if is_stored else _words(training_source[1], is_transformer)
         tables = {}
     encode = partial(_encoded, words, classes, width=1 if is_transformer else 1 + config.pair, wrapped=is_transformer)
-    data, validation = encode(training_source), None if validation_source is None else encode(validation_source)
+    data, validation, _ = (source and encode(source) for source in (training_source, *held_out))
+    assert data is not None
     model: Any
     if is_transformer:
         module: ModuleType = encoder_decoder

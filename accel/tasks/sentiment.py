@@ -55,11 +55,10 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     def training() -> Source:
         return options.data, _read(classes, options.data, options.phrases)
 
-    def validation() -> Source | None:
-        held_out, _ = (x and (x, _read(classes, x)) for x in (options.validation, options.test))
-        return held_out
+    def held_out() -> list[Source | None]:
+        return [x and (x, _read(classes, x)) for x in (options.validation, options.test)]
 
-    return build_classifier(options, ops, group, recurrent(len(classes)), TRAINING, classes, training, validation)
+    return build_classifier(options, ops, group, recurrent(len(classes)), TRAINING, classes, training, held_out)
 
 
 def recurrent(n_classes: int) -> Config:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -166,6 +167,13 @@ def test_mistakes_are_named(pretrained: Path, folder: Path, tmp_path: Path, mist
     wrong = failed("--model", "gpst", *settings((*TASK, "n_positions=6")))
     path = folder / "tokenized" / "in_domain_train.tsv"
     assert wrong == f"{path}:3: 6 tokens with the symbols after the sentences, more than a context of the model has, 5"
+    shutil.copytree(folder / "tokenized", tmp_path / "data" / "tokenized")
+    path = tmp_path / "data" / "tokenized" / TESTS["out of domain"]
+    path.write_text(f"{path.read_text()}s\t1\t\t{'the ' * 9}\n")
+    wrong = failed("--model", "gpst", *settings((*TASK, "n_positions=8")), "--data", tmp_path / "data")
+    assert (
+        wrong == f"{path}:19: 11 tokens with the symbols after the sentences, more than a context of the model has, 7"
+    )
 
 
 @pytest.mark.parametrize(
