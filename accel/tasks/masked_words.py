@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from accel.data.batches.masked_text import masked_batches, read_masked_text
-from accel.data.files.lines import read_lines
+from accel.data.files.lines import read_text_lines
 from accel.data.vocabularies.albert import AlbertPieces, train_albert_pieces
 from accel.models.albert import model as albert
 from accel.models.albert.config import SIZES, Config
@@ -45,7 +45,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     if options.resume and (options.out / VOCABULARY).exists():
         pieces = load_vocabulary(options.out, AlbertPieces)
     else:
-        pieces = train_albert_pieces((line for _, line in read_lines(options.data)), options.vocabulary_size)
+        pieces = train_albert_pieces((line for _, line in read_text_lines(options.data)), options.vocabulary_size)
     size = Config(len(pieces), **SIZES[options.size])
     config, training = configured(size, TRAINING, options, FROM_DATA)
     text, held_out, _ = (  # the test is read to name what is wrong with it before the training

@@ -96,7 +96,7 @@ def test_a_treebank_is_not_read_as_text(
     assert wrong.endswith("grove prepare text FILE --convention plain --out TEXT")
 
 
-@pytest.mark.parametrize("task", ["language_model", "gpst"])
+@pytest.mark.parametrize("task", ["language_model", "gpst", "masked_words"])
 def test_a_treebank_trains_no_model_of_text(task: str, text: Path, mistake: Callable[..., str]) -> None:
     text.write_text(TREEBANK)
     wrong = mistake("train", "--task", task, "--data", text, "--steps", 1, "--out", text.with_name("run"))

@@ -52,7 +52,7 @@ def test_what_is_masked(text: Path) -> None:
 
 def test_text_without_words(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("\n\n", encoding="utf-8")
-    with pytest.raises(LineError, match="no words"):
+    with pytest.raises(LineError, match="no sentence"):
         read_masked_text(tmp_path / "empty.txt", pieces(), 12)
 
 
@@ -82,7 +82,7 @@ def test_a_test_without_words_is_named_before_the_training(
 ) -> None:
     (tmp_path / "test").write_text("\n")
     command = ("train", "--task", "masked_words", "--data", text, "--test", tmp_path / "test", "--vocabulary-size", 70)
-    assert mistake(*command, *SMALL, "--out", tmp_path / "run") == f"{tmp_path}/test: no words in this file"
+    assert mistake(*command, *SMALL, "--out", tmp_path / "run") == f"{tmp_path}/test: no sentence in this file: give text, a sentence a line"
     assert not (tmp_path / "run").exists()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from accel.autodiff.arrays import offsets_of
 from accel.data.batches.sentences import Examples, SentenceBatch, sentence_batch
 from accel.data.batches.sized import SizedBatches
-from accel.data.files.lines import LineError, read_lines
+from accel.data.files.lines import LineError, read_text_lines
 from accel.data.vocabularies.albert import FIRST, MASK, SEPARATOR, AlbertPieces
 
 SHARE, READ_AS_MASK, READ_AS_OTHER = 0.15, 0.8, 0.1
@@ -25,13 +25,13 @@ def read_masked_text(path: str | Path, pieces: AlbertPieces, most: int) -> list[
     Raises
     ------
     LineError
-        If the file has no words; as `read_lines` does.
+        As `read_text_lines` does; if no line has tokens.
     """
     first, separator = pieces.ids[FIRST], pieces.ids[SEPARATOR]
-    encoded = (pieces.encode_words(line.split())[: most - 2] for _, line in read_lines(path))
+    encoded = (pieces.encode_words(line.split())[: most - 2] for _, line in read_text_lines(path))
     sentences = [np.array([first, *ids, separator], np.int32) for ids in encoded if ids]
     if not sentences:
-        raise LineError(path, 0, "no words in this file")
+        raise LineError(path, 0, "no tokens in this file")
     return sentences
 
 
