@@ -60,6 +60,8 @@ STEPS = {
 }
 TABLES = dict.fromkeys(("tg_example", "craft"), "Transformer Grammars, Table 1")
 TABLES["silver"] = "Transformer Grammars, SyntaxGym"
+SENTENCES = {"tg_example": 500, "craft": 300, "silver": 500}
+"""Drawn from the test trees: tg_example has 293. A search of CRAFT's sentences takes a second each."""
 DROPOUT = {"tg_example": 0.2, "craft": 0.1, "silver": 0.1}
 SILVER = Run(
     "silver/trees", TABLES["silver"], 0.2,
@@ -89,12 +91,12 @@ def measured(kind: str, seed: int) -> Run:
     of_parser = "tg_example" if kind == "silver" else kind
     parsers = tuple(f"{of_parser}/parser-{name}" for name in OF_KIND[of_parser])
     models = tuple(f"{kind}/{model}-{seed}" for model in GRAMMARS)
+    more = {"tg_example": "", "craft": "--beam 0",
+            "silver": "--beam 0 --draws 0 --suites {data}/syntaxgym/test_suites_json.tar.xz"}  # fmt: skip
     command = (
-        f"examples.measure --data {{runs}}/treebanks/{kind} --out {{runs}}/{kind} --seed {seed} --sentences 500 "
-        "--parser {best}"
+        f"examples.measure --data {{runs}}/treebanks/{kind} --out {{runs}}/{kind} --seed {seed} "
+        f"--sentences {SENTENCES[kind]} --parser {{best}} {more[kind]}"
     )
-    if kind == "silver":
-        command += " --beam 0 --draws 0 --suites {data}/syntaxgym/test_suites_json.tar.xz"
     previous = (f"{kind}/measured-{seed - 1}",) if seed else ()  # it wrote the proposals
     return Run(f"{kind}/measured-{seed}", TABLES[kind], MEASURED[kind], (command,), of_trees(kind),
                (*parsers, *models, *previous), seed, (f"{kind}/*-{seed}/result.json",))  # fmt: skip
@@ -242,7 +244,7 @@ SECONDS = {
 }  # fmt: skip
 """Of a step."""
 MEASURED = {
-    "tg_example": 0.6, "craft": 2.0, "silver": 2.0,
+    "tg_example": 0.5, "craft": 0.5, "silver": 2.0,
     "gpst_small gpst": 0.25, "gpst_small gpt2": 0.05, "gpst gpst": 0.5, "gpst gpt2": 0.1,
 }  # fmt: skip
 """Hours of `examples.measure`, or of `examples.gpst.measure` and of reading the text."""
