@@ -68,14 +68,16 @@ def require_free(directory: Path, *, resume: bool) -> None:
     """Raise TrainingError if a training in a directory would replace the files of a run, or of something else.
 
     A run has metrics from its first step on. Before that its settings, which a training writes first, mark the
-    directory as its own: those of an export have more entries, and beside imported weights there are parameters.
+    directory as its own: those of an export have more entries, and beside imported weights there are parameters. A
+    resumed run reads the vocabulary that is there, and replaces none.
     """
     if any((directory / name).exists() for name in (METRICS, NEWEST)):
         if not resume:
             use = "resume it with --resume, or choose another directory"
             raise TrainingError(f"{directory}: holds a run already: {use}")
         return
-    written = (BEST,) if _has_begun(directory) else (SETTINGS, VOCABULARY, TABLES, BEST)
+    vocabulary = () if resume else (VOCABULARY,)
+    written = (BEST,) if _has_begun(directory) else (SETTINGS, *vocabulary, TABLES, BEST)
     for name in written:
         if (directory / name).exists():
             but = f"is there already, and {directory} holds no run that can be resumed"

@@ -144,7 +144,7 @@ def test_png(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("mask", "(S (NP the"), "line 1, column 1: unclosed bracket"),
-        (("tree", "missing.txt"), "missing.txt: No such file or directory"),
+        (("tree", "missing.txt"), "missing.txt: no such file: give a tree with brackets"),
         (("tree", "(S a)", "(S b)"), "tree: give one tree in quotation marks"),
         (("attention", "(S a)"), "give the model with --checkpoint"),
         (("mask", str(make_tree("random", 150, 0))), "positions are too many for one picture: at most 200"),

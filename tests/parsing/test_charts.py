@@ -192,7 +192,7 @@ def test_mistakes(run: Path, run_grove: Grove) -> None:
         (("embed", "--checkpoint", run, run / "text", "--out", run / "x"), "treeformer, which gives no trees of GPST"),
         (("draw", "chart", "dog", "--out", run / "x.svg"), "chart: give the model with --checkpoint"),
         (("draw", "parse", "the old dog", *draw, run, "--max-height", 2), "3 tokens, but the chart ends at height 2"),
-        (("draw", "parse", " ", *draw, run), "an empty sentence"),
+        (("draw", "parse", " ", *draw, run), "parse: the input is empty: give the words of a sentence"),
         (("draw", "chart", "dog", *draw, run, "--target", "zebra"), "the word 'zebra' is not in"),
         (("draw", "chart", "dog", *draw, run.parent / "plain"), "holds an encoder_decoder, which gives no full charts"),
         (("draw", "chart", "dog", *draw, run.parent / "classifier"), "classifier, which gives no translations"),

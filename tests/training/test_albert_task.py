@@ -82,7 +82,10 @@ def test_a_test_without_words_is_named_before_the_training(
 ) -> None:
     (tmp_path / "test").write_text("\n")
     command = ("train", "--task", "masked_words", "--data", text, "--test", tmp_path / "test", "--vocabulary-size", 70)
-    assert mistake(*command, *SMALL, "--out", tmp_path / "run") == f"{tmp_path}/test: no sentence in this file: give text, a sentence a line"
+    assert (
+        mistake(*command, *SMALL, "--out", tmp_path / "run")
+        == f"{tmp_path}/test: no sentence in this file: give text, a sentence a line"
+    )
     assert not (tmp_path / "run").exists()
 
 
