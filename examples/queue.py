@@ -98,7 +98,8 @@ def work(folder: Path, queued: Sequence[Run], data: Path, at_once: int, commit: 
         while not stop.is_set():
             done = {run.name for run in queued if of(folder, "results", run).exists()}
             waiting = [run for run in queued if run.name not in done | failed and run not in running]
-            ready = [run for run in waiting if done.issuperset(run.needs)]
+            unfinished = {run.name for run in (*waiting, *running)}
+            ready = [run for run in waiting if done.issuperset(run.needs) and unfinished.isdisjoint(run.after)]
             for run in ready[: at_once - len(running)]:
                 running[run] = start(folder, run, data, commit, nice)
             if not running:

@@ -22,11 +22,12 @@ class Run:
     hours: float  # estimated
     commands: tuple[str, ...]
     data: tuple[str, ...] = ()  # files and folders whose digests the result names
-    needs: tuple[str, ...] = ()  # runs that must be done before
+    needs: tuple[str, ...] = ()  # runs whose files it reads
     seed: int = 0
     figures: tuple[str, ...] = ("{run}/*evaluation.json",)  # files of the runs' folder that the result holds
     task: str = ""  # of a run of one model: its table in RESULTS.md
     model: str = ""
+    after: tuple[str, ...] = ()  # runs that write the same files: they come first if they are made at all
 
 
 def settings(**values: object) -> str:

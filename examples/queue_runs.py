@@ -97,9 +97,9 @@ def measured(kind: str, seed: int) -> Run:
         f"examples.measure --data {{runs}}/treebanks/{kind} --out {{runs}}/{kind} --seed {seed} "
         f"--sentences {SENTENCES[kind]} --parser {{best}} {more[kind]}"
     )
-    previous = (f"{kind}/measured-{seed - 1}",) if seed else ()  # it wrote the proposals
+    previous = tuple(f"{kind}/measured-{earlier}" for earlier in range(seed))  # the first one writes the proposals
     return Run(f"{kind}/measured-{seed}", TABLES[kind], MEASURED[kind], (command,), of_trees(kind),
-               (*parsers, *models, *previous), seed, (f"{kind}/*-{seed}/result.json",))  # fmt: skip
+               (*parsers, *models), seed, (f"{kind}/*-{seed}/result.json",), after=previous)  # fmt: skip
 
 
 # 3. FastTrees, Table 2: the sizes and epochs of the released code.

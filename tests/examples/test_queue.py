@@ -47,12 +47,11 @@ QUEUE = """
 import sys
 from pathlib import Path
 from examples import queue
-from examples.queue_commands import Run, selected
-from examples.queue_results import missing
+from examples.queue_commands import Run
 queue.RUNS = (
-    Run("a/late", "two", 2.0, ("count {run} 2", "count {runs}/a/more 1"), ("{data}",), ("a/early", "a/other")),
+    Run("a/late", "two", 2.0, ("count {run} 2", "count {runs}/a/more 1"), ("{data}",), ("a/other", "a/early")),
+    Run("a/other", "one", 1.0, ("count {run} 1",), after=("a/early", "a/not-queued")),
     Run("a/early", "one", 1.0, ("count {run} 4",), ("{data}/text",), seed=3),
-    Run("a/other", "one", 1.0, ("count {run} 1",)),
     Run("a/broken", "three", 1.0, ("count {run} x",)),
     Run("a/best", "two", 1.0, ("count {best}-again 1",), needs=("a/early", "a/late")),
 )
@@ -182,7 +181,7 @@ def test_every_run_can_be_made_in_its_order() -> None:
     paths = {"data": "D", "runs": "R", "run": "O", "best": "B"}
     for queued in (RUNS, SMALL_RUNS, GPU_RUNS):
         for number, run in enumerate(queued):
-            assert {before.name for before in queued[:number]}.issuperset(run.needs)
+            assert {before.name for before in queued[:number]}.issuperset((*run.needs, *run.after))
             assert run.commands and run.hours > 0 and all(command.format(**paths) for command in run.commands)
         assert len({run.name for run in queued}) == len({run.name.replace("/", "-") for run in queued}) == len(queued)
 
