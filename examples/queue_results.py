@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,8 +28,10 @@ def collect(folder: Path, queued: Sequence[Run], collected: Path, *, copy: bool,
 def missing(folder: Path, queued: Sequence[Run], collected: Path) -> tuple[Run, ...]:
     """Return the runs that have no collected result, and the runs that they need whose result is not in the folder.
 
-    A run that chooses the best of those that it needs gets the one that is best by the collected results.
+    A run that chooses the best of those that it needs gets the one that is best by the collected results, and does not
+    wait for one that is still to be made: so all seeds are measured with the same proposals.
     """
+    queued = tuple(with_best(run, {other.name: other.table for other in queued}, collected) for run in queued)
     of_name = {run.name: run for run in queued}
     results = {run.name: collected / of(folder, "results", run).name for run in queued}
     to_make = {name for name, path in results.items() if not path.exists()}
@@ -37,11 +39,17 @@ def missing(folder: Path, queued: Sequence[Run], collected: Path) -> tuple[Run, 
     while waiting:
         run = of_name[waiting.pop()]
         again = {name for name in run.needs if not of(folder, "results", name).exists()}
-        chosen_from = {name for name in run.needs if f1_of(collected, name) is not None}
-        if chosen_from and any("{best}" in command for command in run.commands):
-            again -= chosen_from - {best(collected, chosen_from)}
         waiting += again - to_make
         to_make |= again
     here = {run.name for run in queued if of(folder, "results", run).exists()}
     kept = [run for run in queued if run.name in to_make | here]
     return tuple(replace(run, needs=tuple(name for name in run.needs if name in to_make | here)) for run in kept)
+
+
+def with_best(run: Run, tables: Mapping[str, str], collected: Path) -> Run:
+    """Return the run without the others of the table from which it chooses the best, if a result is collected."""
+    chosen_from = {name for name in run.needs if f1_of(collected, name) is not None}
+    if not chosen_from or not any("{best}" in command for command in run.commands):
+        return run
+    chosen = best(collected, chosen_from)
+    return replace(run, needs=tuple(name for name in run.needs if name == chosen or tables[name] != tables[chosen]))
