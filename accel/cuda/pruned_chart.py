@@ -154,20 +154,28 @@ def play(
                 count += 1
             distance, x = distance + 1, links[0, link + x]
     roots[b] = n_words + count - 1 if n > 1 else start
-    # a span that a larger one needs has its step negated, from the root down, until its own turn
     if n > 1:
         step[count - 1] = -step[count - 1]
-    while count > begins[0, b]:
+    _keep_needed(begins[0, b], count, split, n_words, step, first_splits, parts)
+
+
+@cuda.jit(device=True)
+def _keep_needed(begin: int, count: int, split: int, n_words: int, step: Any, first_splits: Any, parts: Any) -> None:
+    """Set the step of each span from `begin` to `count` that the root does not need to 0; `split` is the splits' end.
+
+    A span that a larger one needs has its step negated, from the root down, until its own turn.
+    """
+    while count > begin:
         count -= 1
-        begin = first_splits[count]
+        first_split = first_splits[count]
         if step[count] < 0:
-            for place in range(begin, split):
+            for place in range(first_split, split):
                 for side in range(2):
                     part = parts[side, place] - n_words
                     if part >= 0:
                         step[part] = -abs(step[part])
         step[count] = max(0, -step[count])
-        split = begin
+        split = first_split
 
 
 def write_splits(
