@@ -86,13 +86,9 @@ def build_classifier(
     training_source, held_out = read_training(), read_held_out()
     if options.kind in MODELS:
         return fine_tuning.build_classifier(options, ops, group, classes, training_source, held_out)
-    if config.n_tables:
-        words, tables = words_and_tables(options, files)
+    words, tables = _words_and_tables(options, training_source[1], files if config.n_tables else ())
+    if tables:
         config = replace(config, embedding_size=tables["tables.0"].shape[1])
-    else:
-        is_stored = options.resume and (options.out / VOCABULARY).exists()
-        words = load_vocabulary(options.out, Words) if is_stored else _words(training_source[1], is_transformer)
-        tables = {}
     encode = partial(_encoded, words, classes, width=1 if is_transformer else 1 + config.pair, wrapped=is_transformer)
     data, validation, _ = (source and encode(source) for source in (training_source, *held_out))
     assert data is not None
@@ -105,19 +101,11 @@ def build_classifier(
         model, training = configured_in_epochs(
             config, training, options, _FROM_DATA, options.epochs, lambda t: -(-len(data) // t.batch_size)
         )
-    description = f"{len(data):,} examples of {len(classes)} classes"
     notes = (
         f"vocabulary: {len(words):,} words, {UNKNOWN} for all others",
         *(() if is_transformer else in_chunks(model)),
     )
-    initial = None
-    if tables:
-        check_tables(tables, model.embedding_size, files)
-        description = f"{description}; tables of word vectors, not learned: {len(tables)}"
-    elif files:
-        table = sentence_classifier.initialise(model, training.seed)["embedding"]
-        table, n_known = read_vectors(files[0], words, table)
-        initial, description = {"embedding": table}, f"{description}; {n_known:,} words with vectors"
+    initial, of_vectors = _initial(model, training, words, tables, files)
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     reading["micro_batch"] = training.micro_batch
     reading["charts"] = [model.max_height or None] if is_transformer and model.chart == "paper" else []
@@ -129,11 +117,36 @@ def build_classifier(
         words,
         SentenceBatches(data, size, seed=training.seed, epochs=None, **reading),
         None if validation is None else lambda: SentenceBatches(validation, size, **reading),
-        description,
+        f"{len(data):,} examples of {len(classes)} classes{of_vectors}",
         initial=initial,
         frozen=tables,
         notes=notes,
     )
+
+
+def _words_and_tables(
+    options: argparse.Namespace, examples: list[Example], files: Sequence[Path]
+) -> tuple[Words, dict[str, Any]]:
+    """Return the vocabulary, and the tables that are not learned: of the files, or none if the words are the data's."""
+    if files:
+        return words_and_tables(options, files)
+    if options.resume and (options.out / VOCABULARY).exists():
+        return load_vocabulary(options.out, Words), {}
+    return _words(examples, options.kind in TRANSFORMERS), {}
+
+
+def _initial(
+    model: Any, training: TrainingConfig, words: Words, tables: dict[str, Any], files: Sequence[Path]
+) -> tuple[dict[str, Any] | None, str]:
+    """Return the parameters that do not start at random, and what the description says of the vectors."""
+    if tables:
+        check_tables(tables, model.embedding_size, files)
+        return None, f"; tables of word vectors, not learned: {len(tables)}"
+    if not files:
+        return None, ""
+    table = sentence_classifier.initialise(model, training.seed)["embedding"]
+    table, n_known = read_vectors(files[0], words, table)
+    return {"embedding": table}, f"; {n_known:,} words with vectors"
 
 
 def _check_settings(options: argparse.Namespace, config: Config, training: TrainingConfig) -> None:
