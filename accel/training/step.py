@@ -20,6 +20,8 @@ from accel.training.gradient import differentiate
 from accel.training.graphs import numbers_by_graph
 from accel.training.run import Run, TrainingError
 
+NOT_FINITE = "NaN or infinity"  # what operations say of an argument; the data of a batch are finite
+
 
 class NonFiniteLoss(TrainingError):
     """A loss or a gradient that is NaN or infinite; the checkpoint before it, if there is one, is kept."""
@@ -35,8 +37,13 @@ def make_step(run: Run, batch: Any) -> dict[str, Any]:
         raise TrainingError(f"micro_batch: {training.micro_batch}, but these batches come whole; leave it out")
     parts = batch if isinstance(batch, list) else [batch]
     rate = training.rate(step) * run.rate_factor() * getattr(parts[0], "rate_scale", 1.0)
-    by_graph = None if run.graphs is None else numbers_by_graph(run, parts, rate)
-    loss, labels, tokens, norm = by_graph or _computed(run, parts, rate)
+    try:
+        by_graph = None if run.graphs is None else numbers_by_graph(run, parts, rate)
+        loss, labels, tokens, norm = by_graph or _computed(run, parts, rate)
+    except ValueError as error:
+        if NOT_FINITE not in str(error):
+            raise
+        raise NonFiniteLoss(f"step {step + 1}: {error}: stopped; {run.kept()}") from error
     mean = loss / max(labels, 1.0)
     if not (isfinite(mean) and isfinite(norm)):
         raise NonFiniteLoss(f"step {step + 1}: loss {mean}, gradient norm {norm}: stopped; {run.kept()}")

@@ -140,6 +140,23 @@ def test_a_loss_that_is_nan_stops_and_keeps_the_last_checkpoint(
         run(tmp_path, resume=True)
 
 
+def test_an_argument_that_is_not_finite_stops_with_the_step_and_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gates of a recurrent cell are no numbers any more before its loss is; other errors of operations stay."""
+    said = iter(("gates: NaN or infinity in row 0", "ids: 9 of 8 words"))
+
+    def refused(*_: object, **__: object) -> tuple:
+        raise ValueError(next(said))
+
+    monkeypatch.setattr(transformer_grammar, "loss_and_grad", refused)
+    kept = "nothing was saved before; try a lower rate: --resume --set maximum_rate=VALUE, below 0.005"
+    with pytest.raises(train.NonFiniteLoss, match=f"^step 1: gates: NaN or infinity in row 0: stopped; {kept}$"):
+        run(tmp_path)
+    with pytest.raises(ValueError, match="^ids: 9 of 8 words$"):
+        run(tmp_path, resume=True)
+
+
 def test_a_full_disk_keeps_the_last_checkpoint_and_the_run_can_go_on(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
