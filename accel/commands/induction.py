@@ -69,9 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees: as of grove parse"
     )
     parser.add_argument("--preset", choices=tuple(PRESETS), default="fasttrees", help="the spans that count for F1")
-    parser.add_argument(
-        "--layers", type=at_least(1), nargs="+", default=[2], metavar="N", help="whose distances, from 1 (2)"
-    )
+    help_text = "whose distances, from 1 (default: 2, or 1 if there is no second one)"
+    parser.add_argument("--layers", type=at_least(1), nargs="+", metavar="N", help=help_text)
     parser.add_argument("--split", choices=SPLITS, default="biased", help="where distances split a constituent")
     add_max_height(parser)
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="where GPST's trees come from (all)")
@@ -129,7 +128,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_options(options: argparse.Namespace) -> None:
     for name in ("layers", "modes"):
-        values = getattr(options, name)
+        values = getattr(options, name) or []
         if len(set(values)) < len(values):
             raise ValueError(f"--{name} {' '.join(map(str, values))}: give every one once")
     check_outs(options, "out")

@@ -23,6 +23,7 @@ from accel.evaluation.induced_f1 import (
     trivial_spans,
 )
 from accel.evaluation.significance import Interval, Welch, bootstrap_interval, welch
+from accel.parsing.distances import layer_of
 from accel.parsing.gpst import MODES
 from accel.parsing.spans import reading_of
 from accel.trained.kinds import DISTANCES, FULL_CHARTS, SPANS, can, require
@@ -56,9 +57,11 @@ class Row(NamedTuple):
 
 
 def ways_of(
-    model: Model, *, layers: Sequence[int], split: str, modes: Sequence[str], beam: int, max_height: int | None
+    model: Model, *, layers: Sequence[int] | None, split: str, modes: Sequence[str], beam: int, max_height: int | None
 ) -> dict[str, dict[str, Any]]:
     """Return the ways in which a model finds trees, by name: options of `accel.parsing.spans.find_spans`.
+
+    Without layers, distances are those of the second layer, or of the only one.
 
     Raises
     ------
@@ -67,6 +70,7 @@ def ways_of(
     """
     require(model, SPANS)
     if can(model, DISTANCES):
+        layers = layers or [layer_of(model.config.n_layers, None, str(model.path))]
         return {f"layer {layer}": {"layer": layer, "split": split} for layer in layers}
     if can(model, FULL_CHARTS):
         return {"chart": {"max_height": max_height}}

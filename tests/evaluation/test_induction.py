@@ -109,6 +109,9 @@ def test_ways_of_parsing_and_unreadable_sentences(tmp_path: Path, closed: Path) 
     assert ways_of(fasttrees, **asked) == {  # type: ignore[arg-type]
         "layer 2": {"layer": 2, "split": "biased"}, "layer 1": {"layer": 1, "split": "biased"},
     }  # fmt: skip
+    alone = open_model(ops, save_classifier(tmp_path / "alone", 1, n_layers=1))
+    for model, only in ((fasttrees, 2), (alone, 1)):
+        assert list(ways_of(model, **asked | {"layers": None})) == [f"layer {only}"]  # type: ignore[arg-type]
     assert ways_of(treeformer, **asked) == {"chart": {"max_height": 4}}  # type: ignore[arg-type]
     left_to_right = {"mode": "left-to-right", "beam": 3}
     assert ways_of(gpst, **asked) == {"parser": {"mode": "parser"}, "left-to-right": left_to_right}  # type: ignore[arg-type]
