@@ -22,7 +22,7 @@ from accel.commands.threads import processes
 from accel.data.files.lines import LineError, read_word_lines
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.drawing.parses import draw_parses
-from accel.drawing.svg import save
+from accel.drawing.svg import check_name, save
 from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle, sentence_scores, table
 from accel.models.fasttrees.stack import KINDS
 from accel.parsing.distances import SPLITS, induced_tree
@@ -89,6 +89,8 @@ def run(options: argparse.Namespace) -> int:
     if options.picture is None and options.number is not None:
         raise ValueError("parse: --number is for --picture: give a name for the picture with it")
     check_outs(options, "out", "picture", "by_sentence")
+    if options.picture is not None:
+        check_name(options.picture)
     ops = accel.load(options.backend)
     models = [open_model(ops, path) for path in options.checkpoint]
     if len(models) > 1 and (options.gold is None or options.out is not None):

@@ -13,7 +13,7 @@ from typing import Any
 
 from accel.data.batches.sequence_pairs import build_of_all_words, encode_pairs
 from accel.data.files.lines import find_file
-from accel.data.published.cogs import STRUCTURAL, read_cogs
+from accel.data.published.cogs import PARTS, STRUCTURAL, read_cogs
 from accel.tasks.encoder_decoder import add_model_arguments, configured_for_rare_words
 from accel.tasks.job import Job, require_data
 from accel.tasks.pairs import accuracies, job_of_pairs
@@ -32,13 +32,13 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     """Return the job that the options ask for."""
     configured_for_rare_words(options, STEPS, 1)
     require_data(options)
-    paths = [find_file(options.data, f"{part}.tsv") for part in ("train", "dev", "test", "gen")][:2]
-    training_pairs, held_out = (list(read_cogs(path)) for path in paths)
+    paths = [find_file(options.data, f"{part}.tsv") for part in PARTS]
+    training_pairs, held_out, *_ = [list(read_cogs(path)) for path in paths]  # what is wrong with a test is named now
     vocabulary = build_of_all_words(training_pairs)
     config, training = configured_for_rare_words(options, STEPS, len(vocabulary))
     pairs, validation = (
         encode_pairs(path, text_pairs, vocabulary, training.batch_size)
-        for path, text_pairs in zip(paths, (training_pairs, held_out), strict=True)
+        for path, text_pairs in zip(paths[:2], (training_pairs, held_out), strict=True)
     )
     return job_of_pairs(config, training, vocabulary, pairs, validation, ops, group)
 

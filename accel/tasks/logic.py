@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any
 
 from accel.data.batches.sentences import SentenceBatches
-from accel.data.files.lines import find_file
 from accel.data.generated.logic import LONGEST, RELATIONS, WORDS, load_test, load_training
 from accel.models.fasttrees import sentence_classifier
 from accel.models.fasttrees.sentence_classifier import Config
@@ -53,7 +52,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     require_data(options)
     training_pairs, held_out = load_training(options.data)
     for length in range(LONGEST + 1):
-        find_file(options.data, f"test{length}")  # before the training
+        load_test(options.data, length)  # what is wrong with it is named before the training
     config, training = configured_in_epochs(
         config, recipe, options, _FROM_DATA, options.epochs, lambda t: -(-len(training_pairs) // t.batch_size)
     )

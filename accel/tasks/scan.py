@@ -6,6 +6,7 @@ There is no validation file: a twentieth of the training pairs, chosen by the se
 from __future__ import annotations
 
 import argparse
+from collections import deque
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,7 +38,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     configured_for_rare_words(options, STEPS, 1)
     require_data(options)
     path = find_file(options.data, file_name("train", options.split))
-    find_file(options.data, file_name("test", options.split))  # before the training
+    deque(read_scan(find_file(options.data, file_name("test", options.split))), maxlen=0)  # what is wrong is named now
     text_pairs = list(read_scan(path))
     vocabulary = build_of_all_words(text_pairs)
     config, training = configured_for_rare_words(options, STEPS, len(vocabulary))

@@ -90,6 +90,10 @@ def test_mistakes(folder: Path, run_grove: Grove) -> None:
 
     message = "train.tsv:1: source and target have 8 tokens, more than a batch may have, 7"
     assert message in failed("--batch-size", 7)
+    gen = (folder / "gen.tsv").read_text()
+    (folder / "gen.tsv").write_text(gen + "a\tb\n")
+    assert "gen.tsv:5: 2 columns, not 3" in failed()  # before the training
+    (folder / "gen.tsv").write_text(gen)
     (folder / "dev.tsv").write_text("a\tb\n")
     assert "dev.tsv:1: 2 columns, not 3" in failed()
     (folder / "dev.tsv").unlink()

@@ -76,6 +76,9 @@ def test_mistakes(folder: Path, run_grove: Grove) -> None:
     assert "tasks_train_simple.txt" in failed()
     assert "--split jump: choose one of " in failed("--split", "jump")
     assert "tasks_train_length.txt:3: source and target have 7 tokens" in failed("--split", "length", "--batch-size", 6)
+    with (folder / "tasks_test_length.txt").open("a") as file:
+        file.write("sink\n")
+    assert "tasks_test_length.txt:17: " in failed("--split", "length")  # before the training
 
 
 COUNTS = {"simple": (16_728, 4_182), "length": (16_990, 3_920), "addprim_jump": (14_670, 7_706)}

@@ -21,14 +21,14 @@ from tests.fixtures.text_files import LANGUAGE_MODEL
 from tests.fixtures.toy_run import metrics
 
 CLASSIFIER = (*LANGUAGE_MODEL, "mlp_size=5")
+SMALL_LOGIC = ("--batch-size", 32, "--epochs", 2, *settings((*CLASSIFIER, "chunk_size=4")))
 
 
 def test_logic_is_evaluated_at_every_length(tmp_path: Path, grove: Callable[..., str]) -> None:
     write_files(tmp_path / "data", 4000, 1)
-    small = ("--batch-size", 32, "--epochs", 2, *settings((*CLASSIFIER, "chunk_size=4")))
     out = tmp_path / "run"
     printed = grove(
-        "train", "--task", "logic", "--model", "conv_fasttrees", "--data", tmp_path / "data", "--out", out, *small
+        "train", "--task", "logic", "--model", "conv_fasttrees", "--data", tmp_path / "data", "--out", out, *SMALL_LOGIC
     )
     accuracy = json.loads((out / "evaluation.json").read_text())["accuracy"]
     assert list(accuracy) == [str(length) for length in range(13)] and all(0 <= x <= 1 for x in accuracy.values())
@@ -43,6 +43,13 @@ def test_logic_is_evaluated_at_every_length(tmp_path: Path, grove: Callable[...,
     assert grove("train", "--out", out, "--resume") == printed
     assert grove("evaluate", out, "--data", tmp_path / "data") == printed.replace(f"{out}/best.safetensors\n", "")
     assert (out / "evaluation.json").read_bytes() == before
+
+
+def test_a_test_of_logic_is_read_before_the_training(tmp_path: Path, mistake: Callable[..., str]) -> None:
+    write_files(tmp_path / "data", 40, 1)
+    (tmp_path / "data" / "test0").write_text("=\ta\tz\n")
+    wrong = mistake("train", "--task", "logic", "--data", tmp_path / "data", "--out", tmp_path / "run", *SMALL_LOGIC)
+    assert "test0:1" in wrong and "'z'" in wrong and not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
