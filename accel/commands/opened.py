@@ -147,7 +147,7 @@ def _inputs(options: argparse.Namespace, written_to: Sequence[str]) -> Iterator[
         for one in value if isinstance(value, list) else [value]:
             path = Path(named(one)[1]) if name in _RUNS and isinstance(one, str) else one
             if name not in written_to and isinstance(path, Path):
-                yield archive_of(path) or path
+                yield Path("/dev/stdin") if is_standard(path) else archive_of(path) or path
                 folder = path.parent if path.suffix == ".safetensors" else path
                 yield from (folder / SETTINGS, folder / VOCABULARY, *folder.glob("*.safetensors"))
 

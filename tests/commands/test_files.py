@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -149,6 +151,16 @@ def test_a_file_that_is_read_is_not_written(
     option, path = command.split()[-2:]
     assert mistake(*command.split()) == f"{option} {path}: this command reads it: name another file"
     assert {file.read_text() for file in tmp_path.rglob("*") if file.is_file()} == {"as before"}
+
+
+def test_a_file_is_not_written_that_is_read_as_standard_input(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("as before")
+    command = (sys.executable, "-m", "accel.cli", "parse", "--checkpoint", tmp_path / "run", "-", "--out", text)
+    with text.open() as file:
+        ended = subprocess.run(command, stdin=file, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2 and text.read_text() == "as before"
+    assert f"--out {text}: this command reads it: name another file" in ended.stderr
 
 
 @pytest.mark.parametrize(
