@@ -18,7 +18,8 @@ def parameter_shapes(
 
     cell_type : in `CELLS`; input_size, hidden_size, chunk_size, kernel_size : int, D, H, C, taps of the convolution.
     convolved : "gates", the first 2n features of the input, or "inputs", all of them.
-    Raises ValueError if the cell type or what is convolved is unknown, a size is not positive, or C does not divide H.
+    Raises ValueError if the cell type or what is convolved is unknown, a size is not positive, C does not divide H, or
+    the gates are convolved and D < 2n.
 
     >>> parameter_shapes("fasttrees", 3, 4, chunk_size=2)
     {'ih.weight': (20, 3), 'ih.bias': (20,), 'hh.weight': (16, 4), 'hh.bias': (16,)}
@@ -39,6 +40,8 @@ def parameter_shapes(
         shapes |= {"hh.weight": (recurrent, hidden_size), "hh.bias": (recurrent,)}
     if cell_type == "conv_fasttrees":
         width = n_master if convolved == "gates" else input_size
+        if width > input_size:
+            raise ValueError(f"input_size: {input_size} is below the {width} gate features that are convolved")
         shapes |= {"conv.weight": (width, width, kernel_size), "conv.bias": (width,)}
     return shapes
 
@@ -62,6 +65,7 @@ def lstm_update(logits: Float, c: Float) -> Step:
 
     logits : [4H] float, out, cell, in, forget; c : [H] float, before the step. Raises as `structured_update`.
     """
+    check_shape("c", c, None)
     check_shape("logits", logits, 4 * len(c))
     check_finite("logits", logits)
     o, hat_c, i, f = _gates(logits)
@@ -78,6 +82,8 @@ def structured_update(logits: Float, c: Float) -> Step:
     logits : [2n + 4H] float, rows in the order of `parameter_shapes`; c : [H] float, before the step.
     Raises ValueError if a logit is not finite, or the shapes do not fit.
     """
+    check_shape("c", c, None)
+    check_shape("logits", logits, None)
     n_master = len(logits) - 4 * len(c)
     if n_master <= 0 or n_master % 2:
         raise ValueError(f"logits: {len(logits)} rows do not fit {len(c)} units")
@@ -96,7 +102,8 @@ def lstm(parameters: Parameters, x_t: Float, h: Float, c: Float) -> Step:
     Spec: FT-3.  logits $= W x_t + b + U h_{t-1} + b'$
 
     parameters : as `parameter_shapes` says; x_t : [D] float; h, c : [H] float, the state before the step.
-    Raises ValueError, as all cells do, if parameters are not those of `parameter_shapes`, or a logit is not finite.
+    Raises ValueError, as all cells do, if parameters are not those of `parameter_shapes`, `h` or `c` has another shape,
+    or a logit is not finite.
     """
     return lstm_update(_of_input("lstm", parameters, x_t, c) + _of_state(parameters, h), c)
 
@@ -133,6 +140,7 @@ def conv_fasttrees(parameters: Parameters, window: Float, h: Float, c: Float) ->
     window : [k, D] float, inputs up to x_t, oldest first. The convolution has the features that `conv.bias` has rows
     for; the others of x'_t are those of x_t. Raises ValueError if it does not fit the convolution.
     """
+    check_shape("window", window, max(len(window), 1), None)
     logits = _of_input("conv_fasttrees", parameters, window[-1], c)
     n_master = len(logits) - 4 * len(c)
     weight, bias = parameters["conv.weight"], parameters["conv.bias"]
@@ -147,6 +155,7 @@ def faster_fasttrees(parameters: Parameters, x_t: Float, h: Float, c: Float) -> 
 
     Spec: FT-6.  logits $= W x_t + b$
     """
+    check_shape("h", h, len(c))
     return structured_update(_of_input("faster_fasttrees", parameters, x_t, c), c)
 
 
@@ -189,4 +198,5 @@ def _of_input(cell_type: str, parameters: Parameters, x_t: Float, c: Float) -> F
 
 
 def _of_state(parameters: Parameters, h: Float) -> Float:
+    check_shape("h", h, parameters["hh.weight"].shape[1])
     return parameters["hh.weight"] @ h + parameters["hh.bias"]

@@ -46,7 +46,8 @@ def structured_gates(f: Float, i: Float, tilde_f: Float, tilde_i: Float) -> tupl
     $\hat i = i \odot \omega + (\tilde i - \omega)$
 
     f, i : [H] float, gates of every unit, in [0, 1].
-    tilde_f, tilde_i : [n] float, master gates of the H / n units of a chunk -> hat_f, hat_i : [H] float, in [0, 1].
+    tilde_f, tilde_i : [n] float, master gates of the H / n units of a chunk.
+    -> hat_f, hat_i : [H] float, in [0, 1] up to rounding.
     Raises ValueError if the shapes do not fit.
 
     >>> half, zero, tilde_f, tilde_i = np.full(6, 0.5), np.zeros(6), np.array([0.0, 1, 1]), np.array([1.0, 1, 0])
@@ -54,6 +55,8 @@ def structured_gates(f: Float, i: Float, tilde_f: Float, tilde_i: Float) -> tupl
     >>> hat_f.tolist(), hat_i.tolist()
     ([0.0, 0.0, 0.5, 0.5, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     """
+    check_shape("f", f, None)
+    check_shape("tilde_f", tilde_f, None)
     n, n_units = len(tilde_f), len(f)
     if tilde_i.shape != (n,) or i.shape != (n_units,) or n == 0 or n_units % n:
         raise ValueError(f"tilde_f: {n} and {len(tilde_i)} master gates do not fit {n_units} and {len(i)} units")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.checks import Float, Parameters, check_finite, part
+from refimpl.checks import Float, Parameters, check_finite, check_shape, part
 from refimpl.fasttrees.cells import convolution, sigmoid
 from refimpl.fasttrees.cumax import master_gates, structured_gates
 
@@ -14,7 +14,7 @@ def tree_gate(a: Float, b: Float, f: Float, x: Float) -> Float:
     $A = \operatorname{cumax}(a)$, $B = 1 - \operatorname{cumax}(b)$
 
     a, b : [n] float, master logits, each for d / n features; f : [d] float, logits of every feature; x : [d] float.
-    -> [d] float, no entry larger in size than that of `x`.
+    -> [d] float, no entry larger in size than that of `x`, up to rounding.
     Raises ValueError if shapes do not fit, or a logit is not finite.
 
     A = (1/2, 1), B = (1/2, 0): the gates are 1/2 * 1/4 + 1/4 and 1.
@@ -22,6 +22,8 @@ def tree_gate(a: Float, b: Float, f: Float, x: Float) -> Float:
     >>> tree_gate(np.zeros(2), np.zeros(2), np.zeros(2), np.array([8.0, 8.0]))
     array([3., 8.])
     """
+    check_shape("x", x, None)
+    check_shape("f", f, len(x))
     check_finite("f", f)
     gate, _ = structured_gates(sigmoid(f), sigmoid(f), *master_gates(a, b))  # A is a forget gate, B an input gate
     return gate * x
@@ -51,6 +53,7 @@ def transformer_gate(parameters: Parameters, x: Float) -> Float:
             taps = conv["weight"].shape[2]
             inputs = np.pad(x, ((taps - 1, 0), (0, 0)))
             local = np.array([convolution(inputs[t : t + taps], **conv) for t in range(len(x))])
+        check_shape(f"{name}.bias", of_own["bias"], len(of_own["weight"]))
         z: Float = local @ of_own["weight"].T + of_own["bias"]
         return z
 

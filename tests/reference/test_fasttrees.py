@@ -133,7 +133,7 @@ def test_bad_input() -> None:
     """FT-3, FT-4, FT-7, FT-11: every error is a ValueError of one line."""
     parameters, zero = one_layer("on_lstm"), np.zeros(4)
     x, start = inputs(2), (zero, zero, np.zeros((0, 3)))
-    stacked = drawn("on_lstm")
+    stacked, of_convolution = drawn("on_lstm"), one_layer("conv_fasttrees")
     refused = [
         ("cell_type", lambda: cells.parameter_shapes("gru", 3, 4)),
         ("positive", lambda: cells.parameter_shapes("lstm", 0, 4)),
@@ -151,6 +151,18 @@ def test_bad_input() -> None:
         ("chunk_size 10", lambda: stack.stack("on_lstm", stacked, x)),
         ("parameters", lambda: stack.stack("on_lstm", stacked | {"decoder": zero}, x, chunk_size=2)),
         ("parameters", lambda: stack.stack("on_lstm", {}, x, chunk_size=2)),
+        ("past: shape (2, ", lambda: stack.layer("conv_fasttrees", of_convolution, x, (zero, zero, x))),
+        ("past: shape (1, ", lambda: stack.layer("on_lstm", parameters, x, (zero, zero, x[:1]))),
+        ("conv.weight: ", lambda: stack.stack("conv_fasttrees", stacked, x, chunk_size=2)),
+        ("keep: multipliers of 0 layers", lambda: stack.stack("on_lstm", stacked, x, chunk_size=2, keep=[])),
+        ("keep: shape (1,)", lambda: stack.stack("on_lstm", stacked, x, chunk_size=2, keep=[zero[:1]])),
+        ("conv.weight", lambda: cells.conv_fasttrees(of_convolution, x[:1], zero, zero)),
+        ("window: shape (0, ", lambda: cells.conv_fasttrees(of_convolution, x[:0], zero, zero)),
+        ("input_size: 3 is below the 4", lambda: cells.parameter_shapes("conv_fasttrees", 3, 4, 2)),
+        ("f: shape (2, 1)", lambda: structured_gates(zero[:2, None], zero[:2], zero[:2], zero[:2])),
+        ("tilde_f: shape (2, 1)", lambda: structured_gates(zero[:2], zero[:2], zero[:2, None], zero[:2])),
+        ("f: shape (2,)", lambda: tree_gate(zero[:2], zero[:2], zero[:2], zero[:1])),
+        ("f.bias", lambda: transformer_gate(gate_parameters(3) | {"f.bias": zero[:1]}, x)),
         ("f: NaN", lambda: tree_gate(zero, zero, zero * np.nan, zero)),
         ("z: NaN", lambda: tree_gate(zero * np.nan, zero, zero, zero)),
         ("do not fit", lambda: tree_gate(zero[:3], zero[:3], zero, zero)),
@@ -160,3 +172,13 @@ def test_bad_input() -> None:
         with pytest.raises(ValueError) as caught, np.errstate(all="ignore"):
             call()
         assert words in str(caught.value) and "\n" not in str(caught.value), f"{caught.value} lacks {words}"
+
+
+@pytest.mark.parametrize("name", cells.CELLS)
+def test_a_state_of_another_shape(name: str) -> None:
+    """FT-3, FT-5, FT-6: it is refused, where NumPy would repeat it."""
+    x, zero = inputs(2), np.zeros(4)
+    given = x if name == "conv_fasttrees" else x[0]
+    for argument, h, c in (("h", zero[:1], zero), ("h", zero[:, None], zero), ("c", zero, zero[:, None])):
+        with pytest.raises(ValueError, match=f"^{argument}: shape "):
+            cells.CELLS[name](one_layer(name), given, h, c)
