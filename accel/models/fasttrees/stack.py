@@ -99,7 +99,7 @@ class StackConfig:
 
 
 def parameter_shapes(config: StackConfig) -> dict[str, tuple[int, ...]]:
-    """Return the name and the shape of every parameter, as the released checkpoints have them."""
+    """Return the name and the shape of every parameter: the order of rows is that of the authors' code."""
     shapes: dict[str, tuple[int, ...]] = {}
     for layer, (size, hidden) in enumerate(pairwise((config.input_size, *config.hidden_sizes))):
         name, masters = f"cells.{layer}.", 2 * config.n_masters(layer)
