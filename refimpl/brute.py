@@ -1,4 +1,4 @@
-"""The oracle of the oracle: definitions that try everything, for tiny inputs. Nothing here follows an algorithm."""
+"""The oracle of the oracle: definitions that try everything, for tiny inputs; `phrase` alone follows an algorithm."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,8 @@ def composed_at(types: Sequence[int]) -> list[int | None]:
 
     Spec: BF-2.
 
-    types : [T'] of ActionType -> [T'] of int or None. Raises ValueError for a CNT1 that closes nothing.
+    types : [T'] of ActionType, the start symbol first, which nothing closes -> [T'] of int or None.
+    Raises ValueError for a CNT1 that closes nothing.
 
     ``<s> (S (NP bird NP) NP) S) S)``
 
@@ -45,7 +46,7 @@ def composed_at(types: Sequence[int]) -> list[int | None]:
     """
     composer: list[int | None] = [None] * len(types)
     for close in [i for i, kind in enumerate(types) if kind == CNT1]:
-        constituents = [types[i : close + 1] for i in range(close, -1, -1) if types[i] == ONT]
+        constituents = [types[i : close + 1] for i in range(close, 0, -1) if types[i] == ONT]
         lengths = [len(inner) for inner in constituents if list(inner).count(ONT) == list(inner).count(CNT1)]
         if not lengths:
             raise ValueError(f"position {close}: CNT1 closes no open non-terminal")
@@ -74,7 +75,7 @@ def attend_sets(types: Sequence[int]) -> list[list[int]]:
 def memories(types: Sequence[int], segment_length: int, memory_length: int) -> list[list[int]]:
     """Return the positions that the memory holds before every segment, most recent last.
 
-    Spec: BF-3.
+    Spec: BF-3.  Raises ValueError as `composed_at`.
 
     >>> memories([ONT, ONT, T, CNT1, CNT2], 2, 2)
     [[], [0, 1], [0, 3]]

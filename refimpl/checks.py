@@ -20,6 +20,12 @@ def check_shape(name: str, x: Float | Int, *axes: int | None, like: Float | None
         raise ValueError(f"{name}: dtype {x.dtype}, expected {like.dtype}")
 
 
+def check_integers(name: str, x: Int) -> None:
+    """Raise ValueError unless `x` holds integers, as ids and labels do."""
+    if x.dtype.kind not in "iu":
+        raise ValueError(f"{name}: dtype {x.dtype}, expected integers")
+
+
 def check_finite(name: str, x: Float) -> None:
     """Raise ValueError if `x` holds a NaN or an infinity; the message names the first row."""
     if not np.isfinite(x).all():

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from refimpl.checks import Float, Int, Parameters, check_shape
+from refimpl.checks import Float, Int, Parameters, check_integers, check_shape
 
 EPSILON = 1e-5  # added to the variance by layer_norm
 
@@ -172,13 +172,14 @@ def embedding(table: Float, ids: Int) -> Float:
     Spec: LAY-4.  $h_i = E_{a_i}$
 
     table : [V, d] float; ids : [T] int in 0..V-1 -> [T, d] float
-    Raises ValueError if an id is out of range, or a shape is wrong.
+    Raises ValueError if an id is out of range or no integer, or a shape is wrong.
 
     >>> embedding(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 0, 1])).tolist()
     [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
     """
     check_shape("table", table, None, None)
     check_shape("ids", ids, None)
+    check_integers("ids", ids)
     if ((ids < 0) | (ids >= len(table))).any():
         raise ValueError(f"ids: outside 0..{len(table) - 1}")
     return table[ids]
@@ -191,12 +192,13 @@ def cross_entropy(h: Float, table: Float, bias: Float, labels: Int) -> Float:
 
     h : [T, d] float; table : [V, d] float; bias : [V] float
     labels : [T] int in 0..V-1, or -1 where nothing is predicted -> [T] float, nats
-    Raises ValueError if a label is out of range, or shapes or dtypes do not fit.
+    Raises ValueError if a label is out of range or no integer, or shapes or dtypes do not fit.
 
     >>> cross_entropy(np.zeros((2, 1)), np.ones((4, 1)), np.zeros(4), np.array([2, -1])) / np.log(4)
     array([-1.,  0.])
     """
     check_shape("labels", labels, len(h))
+    check_integers("labels", labels)
     if ((labels < -1) | (labels >= len(table))).any():
         raise ValueError(f"labels: outside -1..{len(table) - 1}")
     logps = log_softmax(linear(h, table.T, bias))  # [T, V]

@@ -93,7 +93,21 @@ def classify(parameters: Parameters, ids: Int, n_heads: int) -> Float:
     [0.25, 0.75]
     """
     last = encode(parameters, ids, n_heads)[-1]
-    return log_softmax(parameters["classes"] @ last + parameters["classes_bias"])
+    return class_logps(parameters, last)
+
+
+def class_logps(parameters: Parameters, summary: Float) -> Float:
+    r"""Return the log-probability of every class, from the vector that stands for a sequence.
+
+    Spec: ED-5.  $\operatorname{log\,softmax}(W h + b)$
+
+    parameters : `classes` [C, d], `classes_bias` [C]; summary : [d] float -> [C] float, nats
+    Raises ValueError if shapes do not fit.
+
+    >>> np.exp(class_logps({"classes": np.zeros((2, 1)), "classes_bias": np.zeros(2)}, np.ones(1))).round(12).tolist()
+    [0.5, 0.5]
+    """
+    return log_softmax(linear(summary[np.newaxis], parameters["classes"].T, parameters["classes_bias"])[0])
 
 
 def beam_search(step_logp: StepLogp, beam: int, length_penalty: float, max_length: int, end: int) -> list[int]:
@@ -105,7 +119,8 @@ def beam_search(step_logp: StepLogp, beam: int, length_penalty: float, max_lengt
     beam : int, how many unfinished sequences go on after every step, of the 2 `beam` best that are looked at
     length_penalty : float, $\alpha \ge 0$; max_length : int, a sequence of so many tokens is finished
     end : int, the token that ends a sequence; it counts in |y| -> list of int, without `end`
-    Raises ValueError if a number is out of range, a log-probability is NaN or above 0, or no sequence is possible.
+    Raises ValueError if a number is out of range, a log-probability is NaN or above 0 (by more than 1e-6: rounding),
+    or no sequence is possible.
 
     Token 0 ends. The likelier first token, 1, leads into a plain; a beam of two looks past it.
     >>> step = {(): [0.1, 0.5, 0.4], (1,): [0.4, 0.3, 0.3], (2,): [0.9, 0.1, 0.0]}

@@ -12,6 +12,7 @@ from refimpl.randomness import uniform
 from refimpl.trees import START, ActionType, action_type
 
 ONT, T, CNT1, _ = ActionType
+END = "</s>"  # of a text without trees
 
 
 class Step(NamedTuple):
@@ -110,7 +111,7 @@ def possible_actions(
             return words_come and not within_word and len(opened) < limits.max_open and opens < limits.max_opens
         return opened[-1:] == [symbol[:-1]] and opens == 0 and not within_word and (len(opened) > 1 or not rest)
 
-    return [i for i, symbol in enumerate(symbols) if symbol not in (START, "</s>") and can(symbol)]
+    return [i for i, symbol in enumerate(symbols) if symbol not in (START, END) and can(symbol)]
 
 
 def tree_actions(
@@ -121,11 +122,13 @@ def tree_actions(
     Spec: WS-5.
 
     logps : from the actions so far to [V] log p(action); the rest as `possible_actions`
-    Raises ValueError if a word is no terminal among the symbols.
+    Raises ValueError if a word is no terminal among the symbols, or the first one continues a word.
     """
     for n, word in enumerate(sentence):
-        if word not in symbols or action_type(word) != T:
+        if word not in symbols or word == END or action_type(word) != T:
             raise ValueError(f"sentence: word {n} is {word!r}, not a terminal")
+    if sentence and sentence[0] in limits.goes_on:
+        raise ValueError(f"sentence: word 0, {sentence[0]!r}, continues a word")
 
     def model(actions: Texts) -> list[Step]:
         types, p = [action_type(action) for action in actions], logps(actions)
@@ -143,9 +146,11 @@ def word_level_search(
 
     Spec: WS-2, WS-6.  $\log p(x_{\le t}) \ge \log \sum_{\text{pool}} p(a)$
 
-    complete : after the last word go on until the trees are complete; sync : False: compare after every action alone
+    n_words : int, how many words are searched; complete : after the last word go on until the trees are complete
+    sync : False: compare after every action alone
     -> at most b_w hypotheses; [n] float, nats, empty without `sync`
-    Raises ValueError if there are no words, a log-probability is NaN or above 0, or nothing is possible.
+    Raises ValueError if there are no words, fewer than `n_words`, a log-probability is NaN or above 0 (by more than
+    1e-6, for rounding), or nothing is possible.
 
     >>> limits, symbols = Limits(9, max_open=2), ["a", "b", "(X", "X)"]
     >>> model = tree_actions(lambda actions: np.log(np.full(4, 0.25)), symbols, limits, ["a"])
@@ -160,6 +165,8 @@ def word_level_search(
     pool, prefix_logps = [Hypothesis()], []
     for t in range(n_words if sync else 0):
         pool = _advance(model, pool, limits, t + 1)
+        if all(h.n_words <= t for h in pool):
+            raise ValueError(f"n_words: {n_words}, but the model's texts end after {t}")
         prefix_logps.append(float(np.logaddexp.reduce([h.logp for h in pool])))
     return _advance(model, pool, limits, math.inf) if complete else pool, prefix_logps
 
@@ -188,6 +195,8 @@ def sample(model: Model, limits: Limits, n_words: int, seed: int, n_given: int =
     """
     if n_words < 1:
         raise ValueError(f"n_words: {n_words}: nothing to draw")
+    if n_given < 0:
+        raise ValueError(f"n_given: {n_given} is below 0")
     pool = [Hypothesis()]
     for t in range(n_given + n_words):
         pool = _advance(model, pool, limits, t + 1)

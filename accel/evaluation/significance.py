@@ -96,7 +96,7 @@ def sign_test(differences: Sequence[float]) -> SignTest:
     Raises
     ------
     ValueError
-        If there is no difference, or one is not finite.
+        If the list of differences is empty, or one of them is not finite.
 
     Examples
     --------

@@ -32,7 +32,7 @@ def unlabelled_f1(
 
     Spec: SPAN-1.  $F = 200 M / (G + P)$ with M matched, G gold and P predicted spans; $100$ where $G + P = 0$
 
-    gold_spans, predicted_spans : [S] of (i, j); a sentence has as many words as its widest spans cover
+    gold_spans, predicted_spans : [S] of (i, j); a sentence has one word more than the greatest j of its spans
     average : the mean of the sentences' F, or the F of the sums over the corpus
     drop_single_words, drop_whole_sentence : leave out, on both sides, spans of one word, or of all words
     merge_duplicates : count equal spans of one side once; else the k-th gold copy matches the k-th predicted one

@@ -136,4 +136,4 @@ def _reach(cell_type: str, parameters: Parameters, dilation: int) -> int:
         return 0
     weight = parameters.get("conv.weight", np.zeros(0))
     check_shape("conv.weight", weight, None, None, None)
-    return (weight.shape[2] - 1) * dilation
+    return int(weight.shape[2] - 1) * dilation

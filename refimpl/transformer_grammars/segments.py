@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refimpl.checks import Int
-from refimpl.transformer_grammars.stack_compose import Reading, attend_sets, depths
+from refimpl.transformer_grammars.stack_compose import Reading, attend_sets, check_reading, depths
 from refimpl.trees import ActionType
 
 ONT, T, CNT1, CNT2 = ActionType
@@ -39,7 +39,7 @@ def segments(
 
     types : [T'] ActionType; segment_length : L >= 1; memory_length : M >= 0.
     reading : "corrected" or "printed"; as printed, CNT2 misses itself, and elements that stay in memory twice are lost.
-    Raises ValueError as `check_segmentation` and `stack_compose.check_types`.
+    Raises ValueError as `check_segmentation`, `stack_compose.check_types` and `stack_compose.check_reading`.
 
     <s> (NP | bird NP) | NP): the last segment sees the start symbol and NP) in the memory, and itself.
 
@@ -49,6 +49,7 @@ def segments(
     """
     L, M = segment_length, memory_length
     check_segmentation(L, M, memory, positions)
+    check_reading(reading)
     if memory == "shift":
         return shifted_segments(types, L, M, reading, positions)
     depth = depths(types)

@@ -4,7 +4,7 @@ Every function takes the types of a' [T'], see `refimpl.trees.double_closing`; p
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,13 @@ def attend_sets(types: Sequence[int], reading: Reading = "corrected") -> list[li
     Spec: SC-1.  Algorithm 1; the comments are its line numbers.
 
     reading : "corrected" or "printed"; as printed, CNT2 does not attend to itself.
-    Raises ValueError as `check_types`.
+    Raises ValueError as `check_types`, and for another reading.
 
     >>> attend_sets([ONT, ONT, T, CNT1, CNT2])
     [[0], [0, 1], [0, 1, 2], [1, 2, 3], [0, 3, 4]]
     """
     check_types(types)
+    check_reading(reading)
     S: list[int] = []  # 1: empty stack
     A: list[set[int]] = [set() for _ in types]  # 2: row i holds every j with A_ij = 1
     for i in range(len(types)):  # 3
@@ -71,6 +72,12 @@ def relative_positions(types: Sequence[int], reading: Reading = "corrected") -> 
     """
     depth = np.array(depths(types))
     return np.where(attention_mask(types, reading), depth[:, None] - depth, 0)
+
+
+def check_reading(reading: str) -> None:
+    """Raise ValueError unless a reading is one of `Reading`. Spec: SC-1."""
+    if reading not in get_args(Reading):
+        raise ValueError(f"reading: {reading!r} is not one of {', '.join(get_args(Reading))}")
 
 
 def check_types(types: Sequence[int]) -> None:

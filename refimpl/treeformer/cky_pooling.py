@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.checks import Float, Parameters, check_finite
+from refimpl.checks import Float, Parameters, check_finite, check_shape
 from refimpl.layers import softmax
-from refimpl.treeformer.released import released_block, released_shapes
+from refimpl.treeformer.released import check_heads, released_block, released_shapes
 from refimpl.trees import Tree
 
 Span = tuple[int, int]
@@ -68,10 +68,13 @@ def compose(left: Float, right: Float, weight: Float) -> Float:
     Spec: CKY-1.  $c_k = [r_{i,k}; r_{k+1,j}]\, W$   (equation 1)
 
     left, right : [d] or [K, d] float, of one split or of several; weight : [2d, d] float -> [d] or [K, d] float.
+    Raises ValueError if shapes do not fit.
 
     >>> compose(np.array([1.0]), np.array([2.0]), np.array([[10.0], [100.0]]))
     array([210.])
     """
+    check_shape("right", right, *left.shape)
+    check_shape("weight", weight, 2 * left.shape[-1], left.shape[-1])
     return np.concatenate([left, right], axis=-1) @ weight
 
 
@@ -81,12 +84,16 @@ def pool(c: Float, key: Float, query: Float, w: Float) -> tuple[Float, Float]:
     Spec: CKY-2.  $r_{i,j} = \sum_k \operatorname{softmax}_k(c_k K \cdot w Q / \sqrt d)\, c_k$   (equation 2)
 
     c : [K, d] float, one row a split; key, query : [d, d] float; w : [d] float -> r : [d] float; weights : [K] float.
+    Raises ValueError if shapes do not fit.
 
     Scores ln 3 and 0:
 
     >>> pool(np.array([[np.log(3.0)], [0.0]]), np.ones((1, 1)), np.ones((1, 1)), np.ones(1))[1].round(12).tolist()
     [0.75, 0.25]
     """
+    check_shape("c", c, None, None)
+    for name, x, axes in (("key", key, 2), ("query", query, 2), ("w", w, 1)):
+        check_shape(name, x, *[c.shape[1]] * axes)
     weights = softmax((c @ key) @ (w @ query) / math.sqrt(c.shape[1]))
     return weights @ c, weights
 
@@ -109,7 +116,7 @@ def cky_pool(
     >>> {span: float(r[0]) for span, r in chart.vectors.items()}
     {(0, 0): 1.0, (1, 1): 2.0, (2, 2): 4.0, (0, 1): 3.0, (1, 2): 6.0, (0, 2): 7.0}
     """
-    _check(tokens, parameters, variant)
+    _check(tokens, parameters, variant, n_heads)
     n, p = len(tokens), parameters
     r = {(i, i): tokens[i] for i in range(n)}
     weights: dict[Span, Float] = {}
@@ -155,13 +162,16 @@ def chart_trees(chart: Chart, words: list[str] | None = None) -> Tree:
     return root if isinstance(root, Tree) else Tree("X", (root,))
 
 
-def _check(tokens: Float, parameters: Parameters, variant: str) -> None:
+def _check(tokens: Float, parameters: Parameters, variant: str, n_heads: int) -> None:
     if tokens.ndim != 2 or tokens.shape[1] == 0:
         raise ValueError(f"tokens: shape {tokens.shape} is not [n, d]")
     check_finite("tokens", tokens)
     if variant not in ("paper", "released"):
         raise ValueError(f"variant: {variant!r} is not paper or released")
     shapes, d = {name: p.shape for name, p in parameters.items()}, tokens.shape[1]
-    wanted = parameter_shapes(d) if variant == "paper" else released_shapes(d, shapes.get("feed_forward.in", (0,))[-1])
+    if variant == "released":
+        check_heads(n_heads, d)
+    width = (shapes.get("feed_forward.in") or (0,))[-1]
+    wanted = parameter_shapes(d) if variant == "paper" else released_shapes(d, width)
     if shapes != wanted or {p.dtype for p in parameters.values()} != {tokens.dtype}:
         raise ValueError(f"parameters: {shapes} are not {wanted} of {tokens.dtype}")

@@ -4,7 +4,6 @@ import numpy as np
 
 from refimpl import transformer
 from refimpl.checks import Float, Int, Parameters, part
-from refimpl.layers import log_softmax
 from refimpl.treeformer.cky_pooling import Limit, cky_pool
 
 
@@ -58,4 +57,4 @@ def classify(parameters: Parameters, ids: Int, n_heads: int, max_height: Limit =
     """
     encoded = transformer.encode(parameters, ids, n_heads)
     whole = summary(parameters, [encoded], n_heads, max_height, variant)
-    return log_softmax(parameters["classes"] @ whole + parameters["classes_bias"])
+    return transformer.class_logps(parameters, whole)

@@ -41,8 +41,7 @@ def released_block(left: Float, right: Float, parameters: Parameters, n_heads: i
     (array([11., 12.]), array([0.5, 0.5]))
     """
     d, w = left.shape[1], parameters["w"]
-    if n_heads < 1 or d % n_heads:
-        raise ValueError(f"n_heads: {n_heads} does not divide {d}")
+    check_heads(n_heads, d)
 
     def times(name: str, x: Float) -> Float:
         return linear(x, parameters[name], parameters[f"{name}_bias"])
@@ -55,3 +54,9 @@ def released_block(left: Float, right: Float, parameters: Parameters, n_heads: i
     pooled = np.concatenate([weights[head] @ values[head] for head in range(n_heads)])
     x = named_norm(w + times("attention.output", pooled[np.newaxis]), parameters, "norm_3")
     return (x + mlp(x, parameters, "feed_forward", relu))[0], np.mean(weights, axis=0)
+
+
+def check_heads(n_heads: int, d: int) -> None:
+    """Raise ValueError unless the heads of the released block divide the width of a vector. Spec: CKY-5."""
+    if n_heads < 1 or d % n_heads:
+        raise ValueError(f"n_heads: {n_heads} does not divide {d}")

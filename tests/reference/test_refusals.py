@@ -1,0 +1,91 @@
+"""What the reference refuses by name, where NumPy alone would repeat an array or count on with a wrong index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from refimpl import brute, transformer
+from refimpl.layers import cross_entropy, embedding
+from refimpl.transformer_grammars.segments import segments
+from refimpl.transformer_grammars.stack_compose import attend_sets
+from refimpl.treeformer import albert, cky_pooling, model
+from refimpl.treeformer.released import released_shapes
+from refimpl.trees import ActionType
+from refimpl.word_level_search import Limits, gpst_actions, sample, surprisals, tree_actions
+
+ONT, T, CNT1, CNT2 = ActionType
+SENTENCE = [ONT, ONT, T, CNT1, CNT2]
+EYE, ONE = np.eye(2), np.ones(1)
+ENCODER = {
+    "embedding": EYE,
+    "encoder.norm.scale": np.ones(2),
+    "encoder.norm.bias": np.zeros(2),
+    "classes": np.eye(3, 2),
+}
+CHART = {f"chart.{name}": np.ones(shape) for name, shape in cky_pooling.parameter_shapes(2).items()}
+ALBERT = {
+    "embedding": EYE, "position": np.zeros((3, 2)), "type": EYE, "embedding_norm.scale": np.ones(2),
+    "embedding_norm.bias": np.zeros(2), "widen": EYE, "widen_bias": np.zeros(2),
+}  # fmt: skip
+RELEASED = {name: np.ones(shape) for name, shape in released_shapes(2, 1).items()}
+IDS = np.array([0, 1])
+
+
+def of_albert(types: int = 2, **changed: np.ndarray) -> np.ndarray:
+    return albert.encode(ALBERT | changed, IDS, np.zeros(types, int), n_heads=1, n_layers=0)
+
+
+def gpst(_: object) -> tuple[float, float, np.ndarray]:
+    return -1.0, -0.5, np.log([0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: embedding(EYE, np.array([1.0])), "ids: dtype float64, expected integers"),
+        (lambda: cross_entropy(EYE, EYE, np.zeros(2), np.array([1.0, 0.0])), "labels: dtype float64"),
+        (lambda: attend_sets(SENTENCE, "typo"), "reading: 'typo' is not one of corrected, printed"),  # type: ignore[arg-type]
+        (lambda: segments(SENTENCE, 2, 2, "typo"), "reading: 'typo'"),  # type: ignore[arg-type]
+        (lambda: segments(SENTENCE, 2, 2, "typo", memory="shift"), "reading: 'typo'"),  # type: ignore[arg-type]
+        (lambda: brute.composed_at([ONT, T, CNT1]), "position 2: CNT1 closes no open non-terminal"),
+        (lambda: brute.memories([T, CNT1, CNT2], 1, 1), "position 1: CNT1 closes no open non-terminal"),
+        (lambda: cky_pooling.compose(ONE, np.ones(3), np.ones((4, 2))), r"right: shape \(3,\)"),
+        (lambda: cky_pooling.compose(ONE, ONE, np.ones((4, 2))), r"weight: shape \(4, 2\)"),
+        (lambda: cky_pooling.pool(ONE, EYE, EYE, ONE), r"c: shape \(1,\)"),
+        (lambda: cky_pooling.pool(EYE, np.eye(2, 3), EYE, np.ones(2)), r"key: shape \(2, 3\)"),
+        (lambda: cky_pooling.pool(EYE, EYE, EYE, EYE), r"w: shape \(2, 2\)"),
+        (
+            lambda: cky_pooling.cky_pool(EYE[:1], RELEASED, variant="released", n_heads=3),
+            "n_heads: 3 does not divide 2",
+        ),
+        (lambda: cky_pooling.cky_pool(EYE, {"feed_forward.in": np.ones(())}, variant="released"), "parameters: "),
+        (lambda: transformer.classify(ENCODER | {"classes_bias": ONE}, IDS, 1), r"bias: shape \(1,\)"),
+        (lambda: model.classify(ENCODER | CHART | {"classes_bias": ONE}, IDS, 1), r"bias: shape \(1,\)"),
+        (lambda: of_albert(types=1), r"types: shape \(1,\)"),
+        (lambda: of_albert(position=np.zeros((9, 1))), r"position: shape \(9, 1\)"),
+        (lambda: of_albert(type=np.zeros((2, 1))), r"type: shape \(2, 1\)"),
+        (lambda: of_albert(type=np.zeros((3, 2))), r"type: shape \(3, 2\)"),
+        (lambda: surprisals(gpst_actions(gpst, [0, 1]), Limits(5, one_pool=True), 4), "n_words: 4, but .* end after 2"),
+        (lambda: sample(gpst_actions(gpst, [0, 1]), Limits(1), 1, seed=0, n_given=-1), "n_given: -1 is below 0"),
+        (lambda: tree_actions(np.zeros, ["</s>", "(X"], Limits(1), ["</s>"]), "word 0 is '</s>', not a terminal"),  # type: ignore[arg-type]
+        (lambda: tree_actions(np.zeros, ["a"], Limits(1, goes_on={"a"}), ["a"]), "word 0, 'a', continues a word"),  # type: ignore[arg-type]
+    ],
+)
+def test_refused_with_the_name(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_the_same_calls_with_right_arguments() -> None:
+    """What is refused above differs from these in the wrong argument only."""
+    assert embedding(EYE, IDS).shape == of_albert().shape == (2, 2)
+    assert attend_sets(SENTENCE) == brute.attend_sets(SENTENCE) and len(segments(SENTENCE, 2, 2, "printed")) == 3
+    assert cky_pooling.pool(EYE, EYE, EYE, np.ones(2))[1].tolist() == [0.5, 0.5]
+    classes = {"classes_bias": np.zeros(3)}
+    assert transformer.classify(ENCODER | classes, IDS, 1).shape == (3,)
+    assert model.classify(ENCODER | CHART | classes, IDS, 1).shape == (3,)
+    assert len(surprisals(gpst_actions(gpst, [0, 1]), Limits(5, one_pool=True), 2)) == 2
