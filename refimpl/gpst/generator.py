@@ -24,7 +24,8 @@ def action_logps(
     sentences : list of S [n] int, at least one; n >= 1, N words in all; trees : list of S lists of n - 1 (i, k, j)
     vectors : list of S dict from span to [d] float, of the nodes of the trees at least: the surrogates
     -> [2 N - S] float, nats; the sum is $\log p(x, y)$; an action does not depend on later ones
-    Raises ValueError if a tree is not one over its sentence, there are too many words, or shapes do not fit.
+    Raises ValueError if a tree is not one over its sentence, an id is out of range, there are too many words, or shapes
+    do not fit.
     """
     rows, actions = _nodes(config, parameters, sentences, trees, vectors)
     type_logps, word_logps = _predictions(config, parameters, rows[:-1], actions)

@@ -21,7 +21,7 @@ class Config:
     compose_heads: int
     parser_heads: int  # a head has an even width
     window: int = 2  # W of the pruned chart
-    surrogate: bool = True  # False: the generative model reads one learned vector in place of every node's (ablation)
+    surrogate: bool = True  # False: the generative model reads one learned vector for every span of two words or more
     head: str = "mlp"  # or "dot": the map from an outside vector to the words that it is compared with
     height_threshold: float = 15.0  # H: lower trees are not punished
     height_norm: str = "paper"  # heights are divided by n; "excess": by n - H where n > H

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -26,9 +27,9 @@ def merge_order(scores: Sequence[float] | Float, atoms: Atoms = ()) -> list[int]
     Spec: PC-1.  $\mathcal M$: ascending $v_k$, equal ones from left to right; points inside of atoms before all others
 
     scores : [n - 1] float, $v_k$ of the point between words k and k + 1
-    atoms : list of (i, j)
+    atoms : list of (i, j), no two of them with a common word
     -> list of n - 1 int, a permutation of 0..n-2
-    Raises ValueError if a score is NaN or infinite, or the scores have more than one axis.
+    Raises ValueError if a score is NaN or infinite, the scores have more than one axis, or atoms share a word.
 
     >>> merge_order([0.5, 2.0, 0.5, 1.0]), merge_order([0.5, 2.0, 0.5, 1.0], atoms=[(1, 2)])
     ([0, 2, 3, 1], [1, 0, 2, 3])
@@ -36,8 +37,16 @@ def merge_order(scores: Sequence[float] | Float, atoms: Atoms = ()) -> list[int]
     v = np.asarray(scores)
     check_shape("scores", v, None)
     check_finite("scores", v)
+    check_atoms(atoms)
     inner = {k for i, j in atoms for k in range(i, j)}
     return sorted(range(len(v)), key=lambda k: (k not in inner, v[k]))
+
+
+def check_atoms(atoms: Atoms) -> None:
+    """Raise ValueError if two atoms have a word in common. Spec: PC-1."""
+    for one, other in pairwise(sorted(atoms)):
+        if other[0] <= one[1]:
+            raise ValueError(f"atoms: {one} and {other} share a word")
 
 
 def pruned_chart(merge_order: Sequence[int], n: int, window: int = 2) -> Chart:

@@ -126,6 +126,20 @@ def test_causal(seed: int, lengths: list[int]) -> None:
     assert (before[:last] == after[:last]).all() and before[last] != after[last]
 
 
+def test_a_surrogate_may_tell_of_later_words() -> None:
+    """GPST-5 L4, generator J: two sentences that differ in the fifth word only have equal trees; the splits of the
+    first four words, and so their vector, differ with W = 2, and with all splits they do not."""
+    p, [ids] = drawn_parameters(336), drawn_sentences(336, [5])
+    sentences = ids, np.append(ids[:-1], (ids[-1] + 1) % 5)
+    for window, splits in ((2, ([1, 2], [0, 2])), (3, ([0, 1, 2],) * 2)):
+        both = [encode(replace(CONFIG, window=window), p, sentence) for sentence in sentences]
+        trees = [induced_tree(chart, inner.scores) for _, chart, inner in both]
+        assert trees[0] == trees[1] and (0, 3) in post_order(trees[0])
+        assert tuple(chart.cells[0, 3] for _, chart, _ in both) == splits
+        vectors = [inner.vectors[0, 3] for *_, inner in both]
+        assert np.array_equal(*vectors) == (window == 3)
+
+
 @pytest.mark.parametrize(("n", "vocabulary"), [(1, 5), (2, 3), (3, 2)])
 def test_probabilities_add_up(n: int, vocabulary: int) -> None:
     """GPST-4 L1, GPST-5 L4: at every step, and over all sentences of a length with all their trees."""

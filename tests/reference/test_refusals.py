@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from refimpl import brute, transformer
+from refimpl.gpst.inside_outside import induced_tree
+from refimpl.gpst.pruned_chart import merge_order, pruned_chart
 from refimpl.layers import cross_entropy, embedding
 from refimpl.transformer_grammars.segments import segments
 from refimpl.transformer_grammars.stack_compose import attend_sets
@@ -68,6 +70,8 @@ def gpst(_: object) -> tuple[float, float, np.ndarray]:
         (lambda: of_albert(position=np.zeros((9, 1))), r"position: shape \(9, 1\)"),
         (lambda: of_albert(type=np.zeros((2, 1))), r"type: shape \(2, 1\)"),
         (lambda: of_albert(type=np.zeros((3, 2))), r"type: shape \(3, 2\)"),
+        (lambda: merge_order([0, 5, 1], [(0, 3), (1, 2)]), r"atoms: \(0, 3\) and \(1, 2\) share a word"),
+        (lambda: induced_tree(pruned_chart([0, 1], 3), {}, [(1, 2), (0, 1)]), r"atoms: \(0, 1\) and \(1, 2\)"),
         (lambda: surprisals(gpst_actions(gpst, [0, 1]), Limits(5, one_pool=True), 4), "n_words: 4, but .* end after 2"),
         (lambda: sample(gpst_actions(gpst, [0, 1]), Limits(1), 1, seed=0, n_given=-1), "n_given: -1 is below 0"),
         (lambda: tree_actions(np.zeros, ["</s>", "(X"], Limits(1), ["</s>"]), "word 0 is '</s>', not a terminal"),  # type: ignore[arg-type]
