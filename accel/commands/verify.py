@@ -44,7 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the report as JSON, for programs")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="only run the input again that a failure has saved")
     parser.add_argument(
-        "--describe", metavar="OP", help="print what a kernel of this operation takes, returns and must refuse"
+        "--describe",
+        nargs="?",
+        const="",
+        metavar="OP",
+        help="print what a kernel of this operation takes, returns and must refuse; without OP list the operations",
     )
     parser.add_argument(
         "--race", action="store_true", help="report races between the threads of CUDA kernels; they run on the host"
@@ -61,10 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     ops = _operations()
-    if options.describe:
-        from accel.verify.describe import description
+    if options.describe is not None:
+        from accel.verify.describe import description, listing
 
-        print(description(ops[_known(options.describe, ops)]))
+        print(description(ops[_known(options.describe, ops)]) if options.describe else listing(ops.values()))
         return 0
     if options.backend is None:
         raise ValueError("BACKEND is missing: type grove verify MODULE, or ref, cpu or cuda")

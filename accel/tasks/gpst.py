@@ -169,7 +169,7 @@ def _on_trees(config: gpst.Config, training: TrainingConfig) -> tuple[str, ...]:
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the perplexity of the words of a text (of GPST a bound), and F1 of its trees against those of --gold."""
+    """Return the perplexity of the words of a text (GPST: by the induced trees), and F1 of its trees against --gold."""
     cache = Path(settings["cache"] or model.path.parent / "cache")
     max_tokens = settings["max_tokens"] or model.config.n_positions - 1
     text = load_text(data, model.vocabulary, settings, max_tokens, cache)

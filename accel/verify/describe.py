@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,12 @@ def description(op: Op) -> str:
     lines += ["bad arguments, each refused by a ValueError of one line with these words:"]
     lines += [f"{INDENT}{changes(right, spoiler(right))}: {quoted(words.split('|'))}" for words, spoiler in op.errors]
     return "\n".join(lines)
+
+
+def listing(ops: Collection[Op]) -> str:
+    """Return a line for every operation, with its clause and the page of the clause."""
+    width = max(len(op.name) for op in ops)
+    return "\n".join(f"{op.name:{width}}  {op.clause}, specs page {op.stem}" for op in ops)
 
 
 def arguments(op: Op, drawn: dict[str, Any]) -> str:

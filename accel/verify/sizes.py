@@ -49,7 +49,8 @@ def tiles_of(backend: ModuleType, op: Op) -> Tiles:
     names = [row.name for row in OPS]
     for name in declared or {}:
         if name not in names:
-            raise ValueError(f"tiles: no operation {name!r}: {meant(name, names) or 'grove verify lists them'}")
+            choice = meant(name, names) or "grove verify --describe lists them"
+            raise ValueError(f"tiles: no operation {name!r}: {choice}")
     if declared is None or op.name not in declared:
         ours = [ops.tiles.get(op.name, {}) for ops in (accel.cpu, accel.cuda)]
         return {

@@ -207,6 +207,12 @@ def test_files_that_are_no_input(folder: Path, mistake: Callable[..., str], text
     assert mistake("verify", "--replay", "x.json", "cpu").startswith(message)
 
 
+def test_all_operations_are_listed(run_grove: Grove) -> None:
+    status, out, _ = run_grove("verify", "--describe")
+    assert status == 0 and [line.split()[0] for line in out.splitlines()] == [op.name for op in OPS]
+    assert "bias_gelu              LAY-2, specs page layers\n" in out
+
+
 def test_every_operation_is_described(op: Op, run_grove: Grove) -> None:
     status, out, _ = run_grove("verify", "--describe", op.name)
     assert status == 0 and out.startswith(f"{op.name}(") and len(out.splitlines()) <= 45

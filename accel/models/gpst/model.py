@@ -236,7 +236,7 @@ def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
 def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array, list[Array]]:
     """Return for every word the log-probability of GEN and of the word, and of the COMPs after it [N].
 
-    Their sum is log p(x, y), y the induced trees: a bound of log p(x).
+    Their sum is log p(x, y), y the induced trees, by their surrogates (GPST-5 L4).
     """
     return _word_logps(f.tape.ops, _forward(f, batch, None)), []
 
