@@ -44,7 +44,7 @@ $(VENV)/.mutants: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[plot,test,mutants]'
 	touch $@
 
-demo: $(VENV)/.base  ## (3 minutes) train three small models on generated sentences; write runs/demo/report.html
+demo: $(VENV)/.base  ## (2 minutes) train three small models on generated sentences; write runs/demo/report.html
 	$(ONE_THREAD) $(BIN)/python -m examples.transformer_grammars.demo
 
 test: $(VENV)/.test  ## (8 minutes on 2 cores) run all tests on the same examples every time: fast code against the reference

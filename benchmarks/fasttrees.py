@@ -57,7 +57,7 @@ LANGUAGE_MODEL = Setting(
 )  # fmt: skip
 LOGIC = Setting(
     "logical inference 128-400, 20 steps, 256 clauses", (128, 400), 20, 256,
-    {"on_lstm": 2.5, "fasttrees": 2.5, "conv_fasttrees": 0, "faster_fasttrees": 4}, 0,
+    {"on_lstm": 2.5, "fasttrees": 2.5, "conv_fasttrees": 0, "faster_fasttrees": 4}, 1,
     {"fasttrees": 11, "conv_fasttrees": 32, "faster_fasttrees": 42},
     most={"on_lstm": 1.3, "fasttrees": 1.3, "faster_fasttrees": 2.0},
 )  # fmt: skip

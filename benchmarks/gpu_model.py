@@ -243,7 +243,9 @@ One H200.
 - After the design a step starts as many kernels as its budget allows, copies once and waits once. The budgets are set
   for five steps, and those of others are in proportion. Its bytes are those of now: what fused kernels no longer move
   is not taken off, nor is what the second cache (50 MB) holds. A graph is one call of the host; with graphs, the
-  recurrences of the stacks run in persistent kernels, 60 of a step of 350, which read their weights once.
+  recurrences of the stacks run in persistent kernels, 60 of a step of 350, which read their weights once. Budgets are
+  older than the fused kernels: where "now" has fewer kernels than its budget (Transformer Grammar), the design is the
+  slower of the two; where it has more (GPST), the goal is not met.
 - `grove train --kernels fast --graphs` captures the steps of one shape: "now, a graph" has the kernels of "now", of
   GPST the fast ones, without their barriers of all blocks, and three calls of the host. The other columns with graphs
   are part of the design.

@@ -1,4 +1,4 @@
-"""Train the three models on generated English, and compare them with its known entropy: three minutes on two cores.
+"""Train the three models on generated English, and compare them with its known entropy: two minutes of one core.
 
     python -m examples.transformer_grammars.demo
 
