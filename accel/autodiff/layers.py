@@ -173,8 +173,8 @@ def projections(tape: Tape, p: Parameters, prefix: str, rows: Mapping[str, Varia
         return [tape.linear(rows[x], p[f"{prefix}.{x}"], p.get(f"{prefix}.{x}_bias")) for x in names]
     products: dict[str, Variable] = {}
     for x in {id(x): x for x in rows.values()}.values():
-        own = [name for name in names if rows[name] is x]
-        products |= zip(own, tape.linear_all(x, [p[f"{prefix}.{name}"] for name in own]), strict=True)
+        matrices = [name for name in names if rows[name] is x]
+        products |= zip(matrices, tape.linear_all(x, [p[f"{prefix}.{name}"] for name in matrices]), strict=True)
     return [products[name] for name in names]
 
 

@@ -169,8 +169,8 @@ def run(options: argparse.Namespace) -> int:
         if isinstance(stop, Stopped) and stop.is_saved:
             raise Stopped(f"{stop}; continue with --resume", stop.number) from None
         is_saved = (directory / NEWEST).exists()
-        kept = f"what was saved before is kept in {directory}" if is_saved else "nothing was saved"
-        raise Stopped(f"{str(stop) or 'interrupted'}; {kept}", getattr(stop, "number", SIGINT)) from None
+        saved = f"what was saved before is kept in {directory}" if is_saved else "nothing was saved"
+        raise Stopped(f"{str(stop) or 'interrupted'}; {saved}", getattr(stop, "number", SIGINT)) from None
     return 0
 
 
@@ -240,8 +240,8 @@ def _forms(options: argparse.Namespace, job: Job) -> AbstractContextManager[None
     has_bf16 = options.backend == "cpu" and precision == "bf16"
     for name, value, default in (("precision", precision, "float32"), ("kernels", options.kernels, "plain")):
         if value != default and not (name == "precision" and has_bf16):
-            own = "float32 and bf16" if name == "precision" and options.backend == "cpu" else default
-            only = f"the backend {options.backend} has {name} {own} only"
+            values = "float32 and bf16" if name == "precision" and options.backend == "cpu" else default
+            only = f"the backend {options.backend} has {name} {values} only"
             raise ValueError(f"--{name} {value}: {only}; use --backend cuda, or --{name} {default}")
     return _bfloat16(options, job) if has_bf16 else nullcontext()
 

@@ -173,11 +173,11 @@ def cross_entropy(h: Float, table: Float, bias: Float, labels: NDArray[np.int32]
     sizes = check_floats(h=(h, "Nd"), table=(table, "Vd"), bias=(bias, "V"))
     check_indices("labels", labels, sizes["N"], sizes["V"], least=-1)
     logp, totals = np.zeros(sizes["N"], h.dtype), np.zeros(sizes["N"], h.dtype)
-    chunks, kept = _labelled_rows(labels, sizes["V"]), np.empty((0, sizes["V"]), h.dtype)
+    chunks, all_slopes = _labelled_rows(labels, sizes["V"]), np.empty((0, sizes["V"]), h.dtype)
     for rows in chunks:
         slopes = _slopes(h[rows], table, bias, labels, rows, logp, totals)
-        kept = slopes if len(chunks) == 1 else kept
-    return logp, totals, kept
+        all_slopes = slopes if len(chunks) == 1 else all_slopes
+    return logp, totals, all_slopes
 
 
 def cross_entropy_vjp(
@@ -186,10 +186,12 @@ def cross_entropy_vjp(
     """Return the gradients of h [N, d], table [V, d] and bias [V]."""
     sizes = check_floats(h=(h, "Nd"), table=(table, "Vd"), bias=(bias, "V"), d_out=(d_out, "N"))
     d_h, d_table, d_bias = np.zeros(h.shape, h.dtype), None, np.zeros(bias.shape, h.dtype)
-    _, totals, kept = outputs
+    _, totals, all_slopes = outputs
     for rows in _labelled_rows(labels, sizes["V"]):
         hidden = h[rows]
-        slopes = kept if len(kept) else _slopes(hidden, table, bias, labels, rows, *np.empty((2, len(h)), h.dtype))
+        slopes = all_slopes
+        if not len(all_slopes):
+            slopes = _slopes(hidden, table, bias, labels, rows, *np.empty((2, len(h)), h.dtype))
         factors = -d_out[rows] / totals[rows]
         d_h[rows] = np.matmul(slopes, table) * factors[:, None]
         sums = np.zeros((n_chunks(len(rows), most=MOST_SUMS), sizes["V"]), h.dtype)

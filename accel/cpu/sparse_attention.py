@@ -125,17 +125,17 @@ def _attend(
     for chunk in share(part, chunks):
         first, last = chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)
         size = longest(row_offsets, first, last)
-        own, places = np.empty((2 * n_heads, q.shape[1]), q.dtype), np.zeros(len(r), np.int32)
+        biased, places = np.empty((2 * n_heads, q.shape[1]), q.dtype), np.zeros(len(r), np.int32)
         w, position = np.empty((size, n_heads), q.dtype), np.empty((size, n_heads), q.dtype)
         distinct, slots = np.empty(size, np.int32), np.empty(size, np.int32)
         most, total = np.empty((1, n_heads), q.dtype), np.empty((1, n_heads), q.dtype)
         for i in range(first, last):
             begin, end = row_offsets[i], row_offsets[i + 1]
-            add_bias(q, i, biases, 0, own, zero)
-            add_bias(q, i, biases, 1, own, n_heads)
-            set_dots(own, zero, k, keys, begin, end, w, zero)
+            add_bias(q, i, biases, 0, biased, zero)
+            add_bias(q, i, biases, 1, biased, n_heads)
+            set_dots(biased, zero, k, keys, begin, end, w, zero)
             count = distinct_positions(relative, begin, end, places, distinct, slots)
-            set_dots(own, n_heads, r, distinct, zero, count, position, zero)
+            set_dots(biased, n_heads, r, distinct, zero, count, position, zero)
             add_scores(w, zero, slots, position, end - begin)
             edge_softmax(w, end - begin, lse, i, most, total)
             if threshold > 0:
@@ -157,17 +157,17 @@ def _by_query(
     for chunk in share(part, chunks):
         first, last = chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)
         size, own_d_r, own_d_biases = longest(row_offsets, first, last), d_r[chunk], d_biases[chunk]
-        own, places = np.empty((n_heads, d_head), q.dtype), np.zeros(len(r), np.int32)
+        biased, places = np.empty((n_heads, d_head), q.dtype), np.zeros(len(r), np.int32)
         position, d_position = np.empty((size, n_heads), q.dtype), np.empty((size, n_heads), q.dtype)
         distinct, slots = np.empty(size, np.int32), np.empty(size, np.int32)
         d_own, delta = np.empty((n_heads, d_head), q.dtype), np.empty((1, n_heads), q.dtype)
         for i in range(first, last):
             begin, end = row_offsets[i], row_offsets[i + 1]
             add_bias(q, i, biases, 0, queries, i * n_heads)
-            add_bias(q, i, biases, 1, own, zero)
+            add_bias(q, i, biases, 1, biased, zero)
             set_dots(queries, i * n_heads, k, keys, begin, end, weights, begin)
             count = distinct_positions(relative, begin, end, places, distinct, slots)
-            set_dots(own, zero, r, distinct, zero, count, position, zero)
+            set_dots(biased, zero, r, distinct, zero, count, position, zero)
             add_scores(weights, begin, slots, position, end - begin)
             set_dots(g, i * n_heads, v, keys, begin, end, d_scores, begin)
             edge_softmax_vjp(weights, lse, i, d_scores, g, out, delta, begin, end, keep_scale, threshold, seed)
@@ -176,7 +176,7 @@ def _by_query(
             sum_edges(d_position, zero, r, numbers, distinct, zero, count, d_own, zero)
             for x in range(count):
                 for h in range(n_heads):
-                    add(own_d_r, distinct[x] * n_heads + h, own, h, d_position[x, h])
+                    add(own_d_r, distinct[x] * n_heads + h, biased, h, d_position[x, h])
             for h in range(n_heads):
                 row = i * n_heads + h
                 add(own_d_biases, h, d_q, row, scale)

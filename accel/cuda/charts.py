@@ -134,8 +134,8 @@ def _form(chart: Chart) -> ModuleType:
 def _nodes(chart: Chart, like: Array, maps: Maps, vectors: Array | None = None, firsts: Array | None = None) -> Nodes:
     """Return room for what is known of nodes, whose vectors and firsts may have theirs."""
     (m, d, s), n = maps.outer.shape, chart.n_nodes
-    own = [(n, d), (n, 3 * d)] if vectors is None else [(0, d), (0, 3 * d)]
-    parts = room([*own, (n,), (n,), (m, n, d), (m, n, d), (m, n, s)], like.dtype, chart.bounds is not None)[1]
+    word_shapes = [(n, d), (n, 3 * d)] if vectors is None else [(0, d), (0, 3 * d)]
+    parts = room([*word_shapes, (n,), (n,), (m, n, d), (m, n, d), (m, n, s)], like.dtype, chart.bounds is not None)[1]
     return Nodes(*parts) if vectors is None else Nodes(vectors, firsts, *parts[2:])
 
 

@@ -135,10 +135,10 @@ def left_to_right_spans(
     def search(batch: list[Pieces]) -> list[Spans]:
         return list(_searched_spans(ops, model, batch, beam, sync))
 
-    found = chain.from_iterable(results(search, batches(), ops, processes))
-    for first in found:
+    batch_trees = chain.from_iterable(results(search, batches(), ops, processes))
+    for first in batch_trees:
         order = orders.popleft()
-        trees = dict(zip(order, [first, *islice(found, len(order) - 1)], strict=True))
+        trees = dict(zip(order, [first, *islice(batch_trees, len(order) - 1)], strict=True))
         yield from (trees[number] for number in range(len(order)))
 
 

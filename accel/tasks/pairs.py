@@ -61,11 +61,11 @@ def add_parallel_arguments(
     """
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with the files STEM.SOURCE and STEM.TARGET")
     for name, end in zip(("source", "target"), ends, strict=True):
-        found = end or "the other one, if the folder has two"
-        parser.add_argument(f"--{name}", default=end, help=f"the ending of {name} files (default: {found})")
+        default = end or "the other one, if the folder has two"
+        parser.add_argument(f"--{name}", default=end, help=f"the ending of {name} files (default: {default})")
     for part, stem in zip(PARTS, stems, strict=True):
-        found = stem or f"that of the files with such a name: {', '.join(PARTS[part])}"
-        help_text = f"the name of the {part} files without their endings (default: {found})"
+        default = stem or f"that of the files with such a name: {', '.join(PARTS[part])}"
+        help_text = f"the name of the {part} files without their endings (default: {default})"
         parser.add_argument(f"--{part}-stem", default=stem, metavar="STEM", help=help_text)
     add_vocabulary(parser, vocabulary, MOST, MOST)
     help_text = "what --batch-size counts: the tokens of both sides, or of the longer one as in Tensor2Tensor (both)"

@@ -49,23 +49,23 @@ def training_reading(options: argparse.Namespace, reading: Reading) -> tuple[Rea
         return changed(stored or reading, options), ()
     reading, notes = changed(reading, options), []
     try:
-        found = survey(options.data, reading)
+        counts = survey(options.data, reading)
     except TreebankError as error:
         if error.reason.startswith("terminal outside the root"):
             use = "trees in brackets, such as (S (NP they) (VP sing)); for text --task language_model or gpst"
             raise ValueError(f"{error}; use {use}") from error
         raise
     if options.keep_tags is None:
-        is_tagged = found.tagged >= TAGGED
+        is_tagged = counts.tagged >= TAGGED
         reading = replace(reading, drop_preterminals=is_tagged)
         notes.append(
             "part-of-speech tags: dropped (--keep-tags keeps them)"
             if is_tagged
             else "part-of-speech tags: there are none"
         )
-    if found.traces:
+    if counts.traces:
         notes.append("traces (-NONE- ...): read as words; --drop-traces drops them")
-    if found.function_tags and not reading.drop_function_tags:
+    if counts.function_tags and not reading.drop_function_tags:
         notes.append("labels such as NP-SBJ: read as they are; --drop-function-tags cuts them to NP")
     return reading, tuple(notes)
 

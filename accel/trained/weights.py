@@ -45,8 +45,8 @@ def write_weights(run: str | Path, folder: str | Path, weights: Mapping[str, NDA
     for file in (VOCABULARY, SETTINGS, TABLES):
         if (path.parent / file).exists():
             shutil.copyfile(path.parent / file, folder / file)
-    kept = {key: value for key, value in state.items() if not key.startswith("validation_")}  # not of the new weights
-    save(folder / EXPORTED, Checkpoint(parameters, kept))
+    rest = {key: value for key, value in state.items() if not key.startswith("validation_")}  # not of the new weights
+    save(folder / EXPORTED, Checkpoint(parameters, rest))
 
 
 def _read(run: str | Path) -> tuple[Path, dict[str, Any], Arrays]:

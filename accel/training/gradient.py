@@ -59,11 +59,11 @@ def _report(run: Run, part: Any, is_part: bool, tape: Tape) -> None:
     """Say once how much memory the first batch takes."""
     assert run.report is not None
     saved, n_tokens = saved_bytes(tape, [run.vector]), tokens_of(part)
-    kept = run.vector.nbytes + run.gradient.nbytes + sum(vector.nbytes for vector in run.optimizer.vectors.values())
+    n_bytes = run.vector.nbytes + run.gradient.nbytes + sum(vector.nbytes for vector in run.optimizer.vectors.values())
     run.report(
         f"memory: {size(saved / n_tokens)} a token for the backward pass, {size(saved)} for the first "
         f"{'micro-batch' if is_part else 'batch'} of {n_tokens:,} tokens; "
-        f"parameters, gradient and optimizer {size(kept)}"
+        f"parameters, gradient and optimizer {size(n_bytes)}"
     )
     run.report = None
 

@@ -100,8 +100,8 @@ class Run:
         """Return in words what is kept when a loss is not finite, and what to type: a resumed run keeps its rate."""
         lower = f"below {self.training.maximum_rate:g}"
         if self.saved_step:
-            kept = f"the checkpoint of step {self.saved_step:,} is kept"
-            return f"{kept}; try a lower --set maximum_rate, {lower}, in another directory"
+            checkpoint = f"the checkpoint of step {self.saved_step:,} is kept"
+            return f"{checkpoint}; try a lower --set maximum_rate, {lower}, in another directory"
         return f"nothing was saved before; try a lower rate: --resume --set maximum_rate=VALUE, {lower}"
 
     def parameters_to_use(self) -> dict[str, Array]:

@@ -76,8 +76,8 @@ def in_words(op: Op, error: Exception) -> str:
     if isinstance(error, AssertionError):
         return f"{op.clause} {op.name}: {text}"
     outside = [frame for frame in frames if not Path(frame.filename).is_relative_to(Path(__file__).parent)]
-    own = [frame for frame in outside if frame.filename == outside[0].filename]  # the kernel's file
+    of_kernel = [frame for frame in outside if frame.filename == outside[0].filename]  # the kernel's file
     kind = f"{type(error).__name__}: {text}"
-    if not own:
+    if not of_kernel:
         return f"{op.clause} {op.name}: its outputs are not those that --describe {op.name} lists: {kind}"
-    return f"{op.clause} {op.name}: raises {kind} ({own[-1].filename}:{own[-1].lineno})"
+    return f"{op.clause} {op.name}: raises {kind} ({of_kernel[-1].filename}:{of_kernel[-1].lineno})"

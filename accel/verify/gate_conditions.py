@@ -89,18 +89,18 @@ def steps(
         (o, g, i, f), parts = np.split(z[2 * n :], 4), np.split(grown[2 * n :], 4)
         units = sigmoid(o), np.tanh(g), sigmoid(i), sigmoid(f)
         errors = [_of_sigmoid(o, parts[0]), _of_tanh(g, parts[1]), _of_sigmoid(i, parts[2]), _of_sigmoid(f, parts[3])]
-        kept, d_kept, taken, d_taken, means = units[3], errors[3], units[2], errors[2], np.zeros(0)
+        hat_f, d_hat_f, hat_i, d_hat_i, means = units[3], errors[3], units[2], errors[2], np.zeros(0)
         shares = []
         if n:
             masters, of_masters = _masters(z[n : 2 * n], z[:n], off[n : 2 * n], off[:n], width, unit)
-            kept, d_kept = _structured(units[3], errors[3], *masters, *of_masters)
-            taken, d_taken = _structured(units[2], errors[2], *reversed(masters), *reversed(of_masters))
+            hat_f, d_hat_f = _structured(units[3], errors[3], *masters, *of_masters)
+            hat_i, d_hat_i = _structured(units[2], errors[2], *reversed(masters), *reversed(of_masters))
             means = np.array([e.mean() + n + 2 for e in of_masters]) / 2  # means of numbers up to 1, and 1 - mean
             none = np.zeros((n, 1))
             shares = [softmax_mean(z[k : k + n], off[k : k + n], none, unit=unit)[2] for k in (0, n)]
-        d_c = d_kept * np.abs(c) + kept * d_c + d_taken * np.abs(units[1]) + taken * errors[1]
-        d_c += np.abs(kept * c) + np.abs(taken * units[1])
-        c = kept * c + taken * units[1]
+        d_c = d_hat_f * np.abs(c) + hat_f * d_c + d_hat_i * np.abs(units[1]) + hat_i * errors[1]
+        d_c += np.abs(hat_f * c) + np.abs(hat_i * units[1])
+        c = hat_f * c + hat_i * units[1]
         d_c += np.abs(c)
         d_h = errors[0] * np.abs(np.tanh(c)) + units[0] * _of_tanh(c, d_c) + np.abs(units[0] * np.tanh(c))
         h = units[0] * np.tanh(c)

@@ -156,14 +156,15 @@ def attend(joint, heads, scale, threshold, seed, begin, weights, out):
     score, keep = np.empty(lanes, joint.dtype), np.empty((2, lanes), joint.dtype)
     for h in range(n_heads):
         pair_scores(_head(joint, 0, h, heads), _head(joint, 1, h, heads), score)
-        own, other = weights[h * lanes : (h + 1) * lanes], weights[(n_heads + h) * lanes : (n_heads + h + 1) * lanes]
+        to_self = weights[h * lanes : (h + 1) * lanes]
+        to_other = weights[(n_heads + h) * lanes : (n_heads + h + 1) * lanes]
         for lane in range(lanes):
-            own[lane] = one / (one + exp(-factor * score[lane]))
-            other[lane] = one / (one + exp(factor * score[lane]))
+            to_self[lane] = one / (one + exp(-factor * score[lane]))
+            to_other[lane] = one / (one + exp(factor * score[lane]))
         _keeps(seed, threshold, scale, begin, h, n_heads, keep)
         for lane in range(lanes):
-            keep[0, lane] *= own[lane]
-            keep[1, lane] *= other[lane]
+            keep[0, lane] *= to_self[lane]
+            keep[1, lane] *= to_other[lane]
         pair_mix(_head(joint, 2, h, heads), keep[0], keep[1], _head(out, 0, h, heads))
 
 
@@ -175,15 +176,16 @@ def attend_back(joint, heads, scale, threshold, seed, begin, weights, g, d_joint
     keep, along = np.empty((2, lanes), joint.dtype), np.empty((2, lanes), joint.dtype)
     for h in range(n_heads):
         q, k, slopes = _head(joint, 0, h, heads), _head(joint, 1, h, heads), _head(g, 0, h, heads)
-        own, other = weights[h * lanes : (h + 1) * lanes], weights[(n_heads + h) * lanes : (n_heads + h + 1) * lanes]
+        to_self = weights[h * lanes : (h + 1) * lanes]
+        to_other = weights[(n_heads + h) * lanes : (n_heads + h + 1) * lanes]
         _keeps(seed, threshold, scale, begin, h, n_heads, keep)
         pair_dots(slopes, _head(joint, 2, h, heads), along[0], along[1])
         for lane in range(lanes):
             along[0, lane] = (keep[0, lane] * along[0, lane] - keep[1, lane] * along[1, lane]) * (
-                own[lane] * other[lane] * factor
+                to_self[lane] * to_other[lane] * factor
             )
-            keep[0, lane] *= own[lane]
-            keep[1, lane] *= other[lane]
+            keep[0, lane] *= to_self[lane]
+            keep[1, lane] *= to_other[lane]
         pair_keys_back(q, k, along[0], _head(d_joint, 0, h, heads), _head(d_joint, 1, h, heads))
         pair_mix_back(slopes, keep[0], keep[1], _head(d_joint, 2, h, heads))
 

@@ -143,7 +143,7 @@ def _callback(module: Any, kernel: Any, record: Any, n_arguments: int) -> Any:
     arguments = [builder.load(cgutils.gep_inbounds(builder, packed, 0, x)) for x in range(n_arguments)]
     first = builder.ptrtoint(builder.load(items), _WORD)
     with cgutils.for_range(builder, builder.load(counts)) as loop:
-        own = builder.add(first, loop.index)
-        builder.call(kernel, [*arguments[:2], own, arguments[3], _WORD(0), *arguments[5:]])
+        number = builder.add(first, loop.index)
+        builder.call(kernel, [*arguments[:2], number, arguments[3], _WORD(0), *arguments[5:]])
     builder.ret_void()
     return callback

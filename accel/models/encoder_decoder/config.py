@@ -113,8 +113,8 @@ def _layer_shapes(config: Config, side: str) -> dict[str, tuple[int, ...]]:
 
 def gate_convolutions(config: Config) -> list[str]:
     """Return the beginning of the name of every convolution of a gate."""
-    own = [f"{function}." for function in "abf"]
-    return [] if config.gate != "causal" else own if config.gate_convolutions == "own" else [""]
+    prefixes = [f"{function}." for function in "abf"]
+    return [] if config.gate != "causal" else prefixes if config.gate_convolutions == "own" else [""]
 
 
 def chart_shapes(config: Any) -> dict[str, tuple[int, ...]]:

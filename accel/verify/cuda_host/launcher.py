@@ -65,8 +65,8 @@ def host_backend(xp: ModuleType = cupy_stand_in.MODULE) -> ModuleType:
     if xp is np:
         device.use(device.Device(np, launch, each, cublaslt=cublaslt.functions, multiply=cublaslt.multiply))
     else:
-        own = {"cublaslt": cublaslt.functions, "multiply": cublaslt.multiply, "captured": _captured}
-        device.use(device.Device(xp, _launch_counted, _each_counted, **own, sent=streams.sent))
+        functions = {"cublaslt": cublaslt.functions, "multiply": cublaslt.multiply, "captured": _captured}
+        device.use(device.Device(xp, _launch_counted, _each_counted, **functions, sent=streams.sent))
     return accel.cuda
 
 
@@ -159,9 +159,9 @@ def launch_text(
     if message is not None:
         raise RuntimeError(f"{kernel}: {message.decode()}")
     if _settings.races:
-        found = race(library, text, kernel, args)
-        if found:
-            raise RuntimeError(f"{kernel}: {found}")
+        message = race(library, text, kernel, args)
+        if message:
+            raise RuntimeError(f"{kernel}: {message}")
 
 
 def each(kernel: Callable[..., None], count: int, *args: Any) -> None:

@@ -33,19 +33,20 @@ def race(library: ctypes.PyDLL, text: str, kernel: str, args: Sequence[Any]) -> 
     It is empty if there was none.
     """
     library.races_found.restype = ctypes.POINTER(Found)
-    found = library.races_found().contents
-    if not found.count:
+    report = library.races_found().contents
+    if not report.count:
         return ""
-    first, second = found.accesses
+    first, second = report.accesses
     one_block = first.block == second.block
-    threads = [f"thread {x.thread}" if one_block else f"block {x.block}, thread {x.thread}" for x in found.accesses]
-    lines = _lines(library, [x.code for x in found.accesses])
+    threads = [f"thread {x.thread}" if one_block else f"block {x.block}, thread {x.thread}" for x in report.accesses]
+    lines = _lines(library, [x.code for x in report.accesses])
     done = [
-        f"{thread} {KINDS[x.kind]} it in {line}" for thread, x, line in zip(threads, found.accesses, lines, strict=True)
+        f"{thread} {KINDS[x.kind]} it in {line}"
+        for thread, x, line in zip(threads, report.accesses, lines, strict=True)
     ]
     where = f"block {first.block}: " if one_block else ""
     barrier = "no barrier between them" if one_block else "no barrier orders blocks"
-    return f"race at {_number(library, text, kernel, args, found.address)}: {where}{done[0]}, {done[1]}, and {barrier}"
+    return f"race at {_number(library, text, kernel, args, report.address)}: {where}{done[0]}, {done[1]}, and {barrier}"
 
 
 def _lines(library: ctypes.PyDLL, codes: Sequence[int]) -> list[str]:
@@ -61,9 +62,9 @@ def _lines(library: ctypes.PyDLL, codes: Sequence[int]) -> list[str]:
 
 def _names(text: str, kernel: str) -> list[str]:
     """Return the names of a kernel's parameters, of which macros may stand for several, and for other macros."""
-    found = re.search(rf"__global__ void {kernel}\(([^)]*)\)", text)
+    signature = re.search(rf"__global__ void {kernel}\(([^)]*)\)", text)
     macros = {name: body.replace("\\\n", "") for name, body in PARAMETERS.findall(text)}
-    parameters = found[1].split(",") if found else []
+    parameters = signature[1].split(",") if signature else []
     while any(x.strip() in macros for x in parameters):
         parameters = [x for parameter in parameters for x in macros.get(parameter.strip(), parameter).split(",")]
     return [re.split(r"[\s*]", x.strip())[-1] for x in parameters]
