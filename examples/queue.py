@@ -32,7 +32,7 @@ from threading import Event
 from accel.training.directory import write_text
 from examples.gpu_runs import GPU_RUNS
 from examples.queue_commands import Run, selected
-from examples.queue_results import collect, missing
+from examples.queue_results import collect, missing, of_best
 from examples.queue_runs import RUNS
 from examples.queue_state import best, end_left_over, lock, of, result, state_of, status, write_pid
 from examples.small_runs import SMALL_RUNS
@@ -64,8 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.small and options.backend == "cuda":
         parser.error("--small: these runs are made on the CPU: leave out --backend cuda")
     name = "small" if options.small else "gpu" if options.backend == "cuda" else "results"
-    queued = selected({"small": SMALL_RUNS, "gpu": GPU_RUNS, "results": RUNS}[name], options.runs or ["*"])
+    queued = {"small": SMALL_RUNS, "gpu": GPU_RUNS, "results": RUNS}[name]
     collected = COLLECTED.with_name("gpu") if name == "gpu" else COLLECTED
+    queued = selected(of_best(queued, collected) if options.missing else queued, options.runs or ["*"])
     folder = (options.folder or Path("runs") / name).resolve()
     queued = missing(folder, queued, collected) if options.missing else queued
     at_once = options.at_once if options.at_once is not None else 1 if name == "gpu" else len(os.sched_getaffinity(0))

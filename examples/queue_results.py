@@ -31,7 +31,7 @@ def missing(folder: Path, queued: Sequence[Run], collected: Path) -> tuple[Run, 
     A run that chooses the best of those that it needs gets the one that is best by the collected results, and does not
     wait for one that is still to be made: so all seeds are measured with the same proposals.
     """
-    queued = tuple(with_best(run, {other.name: other.table for other in queued}, collected) for run in queued)
+    queued = of_best(queued, collected)
     of_name = {run.name: run for run in queued}
     results = {run.name: collected / of(folder, "results", run).name for run in queued}
     to_make = {name for name, path in results.items() if not path.exists()}
@@ -46,8 +46,12 @@ def missing(folder: Path, queued: Sequence[Run], collected: Path) -> tuple[Run, 
     return tuple(replace(run, needs=tuple(name for name in run.needs if name in to_make | here)) for run in kept)
 
 
-def with_best(run: Run, tables: Mapping[str, str], collected: Path) -> Run:
-    """Return the run without the others of the table from which it chooses the best, if a result is collected."""
+def of_best(queued: Sequence[Run], collected: Path) -> tuple[Run, ...]:
+    """Return the runs, each of which needs only the best of those that it chooses from, if a result is collected."""
+    return tuple(_with_best(run, {other.name: other.table for other in queued}, collected) for run in queued)
+
+
+def _with_best(run: Run, tables: Mapping[str, str], collected: Path) -> Run:
     chosen_from = {name for name in run.needs if f1_of(collected, name) is not None}
     if not chosen_from or not any("{best}" in command for command in run.commands):
         return run

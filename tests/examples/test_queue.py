@@ -23,7 +23,7 @@ from examples.fasttrees.commands import grove
 from examples.gpst import measure
 from examples.gpu_runs import GPU_RUNS
 from examples.queue_commands import Run, selected
-from examples.queue_results import missing
+from examples.queue_results import missing, of_best
 from examples.queue_runs import RUNS
 from examples.small_runs import SMALL_RUNS
 from refimpl.trees import words
@@ -249,6 +249,8 @@ def test_runs_are_missing_whose_result_is_not_collected_or_whose_folder_a_missin
     first = {run.name: run.needs for run in missing(folder, queued, collected)}
     assert list(first) == ["treebank", "parser/b", "parser/c", "measured", "apart"]
     assert first["measured"] == ("treebank", "parser/b")
+    named = selected(of_best(queued, collected), ["measured"])
+    assert [run.name for run in named] == ["treebank", "parser/b", "measured"]
     for name in ("treebank", "parser-b"):  # made here
         (folder / "results" / f"{name}.json").write_text("{}")
     assert [run.name for run in missing(folder, queued, collected)] == list(first)
