@@ -5,16 +5,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from refimpl.checks import Float, Int, Parameters, check_shape
+from refimpl.checks import Float, Int, Parameters, check_heads, check_shape, check_shapes
 from refimpl.layers import linear
 
+Attended = tuple[Float, Float]  # out and lse
 Rows = Sequence[Sequence[int]] | Sequence[Int]  # a list of row numbers for every query
 
 
 def sparse_attention(
     q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float, keys: Rows, relative: Rows,
     keep: Sequence[Float] | None = None,
-) -> tuple[Float, Float]:  # fmt: skip
+) -> Attended:  # fmt: skip
     r"""Return, for every query and head, the average of the values of its keys, weighted by the attention scores.
 
     Spec: ATT-1.  $s_{ij} = ((q_i + u)^\top k_j + (q_i + w)^\top r_{\rho_{ij}}) / \sqrt{D}$,
@@ -34,16 +35,12 @@ def sparse_attention(
     >>> out.item(), np.exp(lse).round(12).item()
     (2.0, 2.0)
     """
-    check_shape("q", q, None, None, None)
+    check_shapes(q=(q, "nhd"), k=(k, "mhd"), v=(v, "mhd"), r=(r, "rhd"), like=q)
+    check_shapes(q=(q, "nhd"), content_bias=(content_bias, "hd"), position_bias=(position_bias, "hd"), like=q)
     n_queries, n_heads, d_head = q.shape
-    for name, rows in (("k", k), ("v", v), ("r", r)):
-        check_shape(name, rows, len(k) if name == "v" else None, n_heads, d_head, like=q)
-    check_shape("content_bias", content_bias, n_heads, d_head, like=q)
-    check_shape("position_bias", position_bias, n_heads, d_head, like=q)
     _check_rows("keys", keys, n_queries, len(k))
     _check_rows("relative", relative, n_queries, len(r))
-    out = np.zeros_like(q)
-    lse = np.full((n_queries, n_heads), -np.inf, dtype=q.dtype)
+    out, lse = np.zeros_like(q), np.full((n_queries, n_heads), -np.inf, dtype=q.dtype)
     for i in range(n_queries):
         if len(relative[i]) != len(keys[i]):
             raise ValueError(f"relative: query {i} has {len(relative[i])} rows for {len(keys[i])} keys")
@@ -66,7 +63,7 @@ def sparse_attention(
 
 def causal_attention(
     q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float, keep: Float | None = None
-) -> tuple[Float, Float]:
+) -> Attended:
     r"""Return the attention of every query over the memory and all positions up to itself, as in a Transformer-XL.
 
     Spec: ATT-2.  $\mathcal A_i = \{0, \dots, S - T + i\}$, $\rho_{ij} = S - T + i - j$   (Dai et al. 2019, section 3.3)
@@ -90,9 +87,7 @@ def causal_attention(
     return sparse_attention(q, k, v, r, content_bias, position_bias, keys, distances, _of_keys(keep, q, k, keys))
 
 
-def dot_product_attention(
-    q: Float, k: Float, v: Float, causal: bool = False, keep: Float | None = None
-) -> tuple[Float, Float]:
+def dot_product_attention(q: Float, k: Float, v: Float, causal: bool = False, keep: Float | None = None) -> Attended:
     r"""Return, for every query and head, the average of the values weighted by the scaled products with the keys.
 
     Spec: ED-1.  $o_i = \sum_j \operatorname{softmax}_j(q_i^\top k_j / \sqrt D)\, v_j$   (FastTrees, section 3.3)
@@ -134,8 +129,7 @@ def multi_head_attention(
     [[2.0], [2.0]]
     """
     d = queries.shape[1]
-    if n_heads < 1 or d % n_heads:
-        raise ValueError(f"n_heads: {n_heads} does not divide {d}")
+    check_heads(n_heads, d)
 
     def heads(name: str, rows: Float) -> Float:
         return linear(rows, parameters[name], parameters.get(f"{name}_bias")).reshape(len(rows), n_heads, d // n_heads)

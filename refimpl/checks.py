@@ -20,10 +20,23 @@ def check_shape(name: str, x: Float | Int, *axes: int | None, like: Float | None
         raise ValueError(f"{name}: dtype {x.dtype}, expected {like.dtype}")
 
 
-def check_integers(name: str, x: Int) -> None:
-    """Raise ValueError unless `x` holds integers, as ids and labels do."""
-    if x.dtype.kind not in "iu":
-        raise ValueError(f"{name}: dtype {x.dtype}, expected integers")
+def check_shapes(*, like: Float | None = None, **arrays: tuple[Float | Int, str]) -> None:
+    """Raise ValueError unless every array has an axis a letter, axes of one letter one length, and the dtype of `like`.
+
+    >>> check_shapes(x=(np.zeros((2, 3)), "Td"), scale=(np.zeros(4), "d"))
+    Traceback (most recent call last):
+    ValueError: scale: shape (4,), expected (3)
+    """
+    lengths: dict[str, int] = {}
+    for name, (x, axes) in arrays.items():
+        check_shape(name, x, *map(lengths.get, axes), like=like)
+        lengths |= zip(axes, x.shape, strict=True)
+
+
+def check_heads(n_heads: int, d: int) -> None:
+    """Raise ValueError unless so many heads divide the width of a row."""
+    if n_heads < 1 or d % n_heads:
+        raise ValueError(f"n_heads: {n_heads} does not divide {d}")
 
 
 def check_finite(name: str, x: Float) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from refimpl.checks import Float, Int, Parameters, check_integers, check_shape
+from refimpl.checks import Float, Int, Parameters, check_shape, check_shapes
 
 EPSILON = 1e-5  # added to the variance by layer_norm
 
@@ -21,9 +21,7 @@ def layer_norm(x: Float, scale: Float, bias: Float, epsilon: float = EPSILON) ->
     >>> layer_norm(np.array([[0.0, 2.0]]), np.array([1.0, 1.0]), np.array([5.0, 5.0])).round(4)
     array([[4., 6.]])
     """
-    check_shape("x", x, None, None)
-    check_shape("scale", scale, x.shape[1], like=x)
-    check_shape("bias", bias, x.shape[1], like=x)
+    check_shapes(x=(x, "Td"), scale=(scale, "d"), bias=(bias, "d"), like=x)
     mean = x.mean(axis=1, keepdims=True)
     variance = ((x - mean) ** 2).mean(axis=1, keepdims=True)
     return np.asarray(scale * (x - mean) / np.sqrt(variance + epsilon) + bias)
@@ -103,8 +101,7 @@ def linear(x: Float, weight: Float, bias: Float | None = None) -> Float:
     >>> linear(np.array([[1.0, 2.0]]), np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), np.array([0.0, 0.0, 4.0]))
     array([[1., 2., 7.]])
     """
-    check_shape("x", x, None, None)
-    check_shape("weight", weight, x.shape[1], None, like=x)
+    check_shapes(x=(x, "Td"), weight=(weight, "de"), like=x)
     return x @ weight if bias is None else _plus_bias(x @ weight, bias)
 
 
@@ -177,11 +174,9 @@ def embedding(table: Float, ids: Int) -> Float:
     >>> embedding(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 0, 1])).tolist()
     [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
     """
-    check_shape("table", table, None, None)
-    check_shape("ids", ids, None)
-    check_integers("ids", ids)
-    if ((ids < 0) | (ids >= len(table))).any():
-        raise ValueError(f"ids: outside 0..{len(table) - 1}")
+    check_shapes(table=(table, "Vd"), ids=(ids, "T"))
+    if ids.dtype.kind not in "iu" or ((ids < 0) | (ids >= len(table))).any():
+        raise ValueError(f"ids: outside 0..{len(table) - 1}, or of {ids.dtype}")
     return table[ids]
 
 
@@ -198,14 +193,12 @@ def cross_entropy(h: Float, table: Float, bias: Float, labels: Int) -> Float:
     array([-1.,  0.])
     """
     check_shape("labels", labels, len(h))
-    check_integers("labels", labels)
-    if ((labels < -1) | (labels >= len(table))).any():
-        raise ValueError(f"labels: outside -1..{len(table) - 1}")
+    if labels.dtype.kind not in "iu" or ((labels < -1) | (labels >= len(table))).any():
+        raise ValueError(f"labels: outside -1..{len(table) - 1}, or of {labels.dtype}")
     logps = log_softmax(linear(h, table.T, bias))  # [T, V]
     return np.where(labels == -1, 0, logps[np.arange(len(h)), labels])
 
 
 def _plus_bias(x: Float, bias: Float) -> Float:
-    check_shape("x", x, None, None)
-    check_shape("bias", bias, x.shape[1], like=x)
+    check_shapes(x=(x, "Td"), bias=(bias, "d"), like=x)
     return x + bias

@@ -93,21 +93,7 @@ def classify(parameters: Parameters, ids: Int, n_heads: int) -> Float:
     [0.25, 0.75]
     """
     last = encode(parameters, ids, n_heads)[-1]
-    return class_logps(parameters, last)
-
-
-def class_logps(parameters: Parameters, summary: Float) -> Float:
-    r"""Return the log-probability of every class, from the vector that stands for a sequence.
-
-    Spec: ED-5.  $\operatorname{log\,softmax}(W h + b)$
-
-    parameters : `classes` [C, d], `classes_bias` [C]; summary : [d] float -> [C] float, nats
-    Raises ValueError if shapes do not fit.
-
-    >>> np.exp(class_logps({"classes": np.zeros((2, 1)), "classes_bias": np.zeros(2)}, np.ones(1))).round(12).tolist()
-    [0.5, 0.5]
-    """
-    return log_softmax(linear(summary[np.newaxis], parameters["classes"].T, parameters["classes_bias"])[0])
+    return log_softmax(linear(last[np.newaxis], parameters["classes"].T, parameters["classes_bias"])[0])
 
 
 def beam_search(step_logp: StepLogp, beam: int, length_penalty: float, max_length: int, end: int) -> list[int]:

@@ -81,8 +81,7 @@ def actions(tree: Tree) -> list[str]:
     >>> actions(Tree("S", (Tree("NP", ("the", "bird")), Tree("VP", ("sings",)))))
     ['(S', '(NP', 'the', 'bird', 'NP)', '(VP', 'sings', 'VP)', 'S)']
     """
-    out: list[str] = []
-    agenda: list[Tree | str] = [tree]
+    out, agenda = list[str](), list[Tree | str]([tree])
     while agenda:
         node = agenda.pop()
         if isinstance(node, str):
@@ -152,8 +151,7 @@ def double_closing(sequence: Sequence[str]) -> tuple[list[str], list[ActionType]
     >>> doubled, [kind.name for kind in types]
     (['<s>', '(NP', 'bird', 'NP)', 'NP)'], ['ONT', 'ONT', 'T', 'CNT1', 'CNT2'])
     """
-    doubled: list[str] = []
-    types: list[ActionType] = []
+    doubled, types = list[str](), list[ActionType]()
     for action in sequence:
         kind = action_type(action)
         kinds = [ActionType.CNT1, ActionType.CNT2] if kind == ActionType.CNT1 else [kind]
@@ -179,9 +177,7 @@ def spans(tree: Tree) -> list[tuple[str, int, int]]:
     >>> spans(Tree("S", (Tree("NP", ("the", "bird")), "sings")))
     [('S', 0, 2), ('NP', 0, 1)]
     """
-    out: list[tuple[str, int, int]] = []
-    opened: list[int] = []
-    n_words = 0
+    out, opened, n_words = list[tuple[str, int, int]](), list[int](), 0
     for action in actions(tree):
         kind = action_type(action)
         if kind == ActionType.ONT:

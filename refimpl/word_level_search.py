@@ -12,7 +12,6 @@ from refimpl.randomness import uniform
 from refimpl.trees import START, ActionType, action_type
 
 ONT, T, CNT1, _ = ActionType
-END = "</s>"  # of a text without trees
 
 
 class Step(NamedTuple):
@@ -111,7 +110,7 @@ def possible_actions(
             return words_come and not within_word and len(opened) < limits.max_open and opens < limits.max_opens
         return opened[-1:] == [symbol[:-1]] and opens == 0 and not within_word and (len(opened) > 1 or not rest)
 
-    return [i for i, symbol in enumerate(symbols) if symbol not in (START, END) and can(symbol)]
+    return [i for i, symbol in enumerate(symbols) if symbol not in (START, "</s>") and can(symbol)]
 
 
 def tree_actions(
@@ -125,10 +124,8 @@ def tree_actions(
     Raises ValueError if a word is no terminal among the symbols, or the first one continues a word.
     """
     for n, word in enumerate(sentence):
-        if word not in symbols or word == END or action_type(word) != T:
-            raise ValueError(f"sentence: word {n} is {word!r}, not a terminal")
-    if sentence and sentence[0] in limits.goes_on:
-        raise ValueError(f"sentence: word 0, {sentence[0]!r}, continues a word")
+        if word not in symbols or word == "</s>" or action_type(word) != T or (n == 0 and word in limits.goes_on):
+            raise ValueError(f"sentence: word {n} is {word!r}, not a terminal that may stand there")
 
     def model(actions: Texts) -> list[Step]:
         types, p = [action_type(action) for action in actions], logps(actions)
@@ -193,10 +190,8 @@ def sample(model: Model, limits: Limits, n_words: int, seed: int, n_given: int =
     >>> sample(model, limits, 2, seed=0)
     ('(X', 'b', 'b')
     """
-    if n_words < 1:
-        raise ValueError(f"n_words: {n_words}: nothing to draw")
-    if n_given < 0:
-        raise ValueError(f"n_given: {n_given} is below 0")
+    if n_words < 1 or n_given < 0:
+        raise ValueError(f"n_words, n_given: {n_words}, {n_given}: nothing to draw")
     pool = [Hypothesis()]
     for t in range(n_given + n_words):
         pool = _advance(model, pool, limits, t + 1)

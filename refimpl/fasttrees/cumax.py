@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.checks import Float, check_finite, check_shape
+from refimpl.checks import Float, check_finite, check_shapes
 from refimpl.layers import softmax
 
 
@@ -20,8 +20,7 @@ def cumax(z: Float) -> Float:
     if z.ndim != 1 or len(z) == 0:
         raise ValueError(f"z: shape {z.shape} is not [D] with D >= 1")
     check_finite("z", z)
-    gate: Float = np.cumsum(softmax(z))
-    return gate
+    return np.asarray(np.cumsum(softmax(z)))
 
 
 def master_gates(forget_logits: Float, input_logits: Float) -> tuple[Float, Float]:
@@ -35,7 +34,7 @@ def master_gates(forget_logits: Float, input_logits: Float) -> tuple[Float, Floa
     >>> master_gates(np.zeros(2), np.log(np.array([1.0, 3.0])))
     (array([0.5, 1. ]), array([0.75, 0.  ]))
     """
-    check_shape("input_logits", input_logits, *forget_logits.shape)
+    check_shapes(forget_logits=(forget_logits, "n"), input_logits=(input_logits, "n"))
     return cumax(forget_logits), 1 - cumax(input_logits)
 
 
@@ -55,11 +54,10 @@ def structured_gates(f: Float, i: Float, tilde_f: Float, tilde_i: Float) -> tupl
     >>> hat_f.tolist(), hat_i.tolist()
     ([0.0, 0.0, 0.5, 0.5, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     """
-    check_shape("f", f, None)
-    check_shape("tilde_f", tilde_f, None)
+    check_shapes(f=(f, "H"), i=(i, "H"), tilde_f=(tilde_f, "n"), tilde_i=(tilde_i, "n"))
     n, n_units = len(tilde_f), len(f)
-    if tilde_i.shape != (n,) or i.shape != (n_units,) or n == 0 or n_units % n:
-        raise ValueError(f"tilde_f: {n} and {len(tilde_i)} master gates do not fit {n_units} and {len(i)} units")
+    if n == 0 or n_units % n:
+        raise ValueError(f"tilde_f: {n} master gates do not fit {n_units} units")
     tilde_f, tilde_i = np.repeat(tilde_f, n_units // n), np.repeat(tilde_i, n_units // n)  # [H]
     omega = tilde_f * tilde_i
     return f * omega + (tilde_f - omega), i * omega + (tilde_i - omega)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.checks import Float, Parameters, check_shape, part
+from refimpl.checks import Float, Parameters, part
 from refimpl.fasttrees.cells import CELLS
 from refimpl.randomness import keep_mask
 
@@ -17,18 +17,17 @@ def layer(cell_type: str, p: Parameters, x: Float, state: State, dilation: int =
     p : as `refimpl.fasttrees.cells.parameter_shapes` says; x : [T, D] float, T >= 1; dilation : int, between taps.
     state : h [H], c [H], past [reach, D]; reach = (kernel - 1) * dilation for "conv_fasttrees", 0 for all others.
     -> outputs : [T, H] float; state after the sentence; distances : [T] float, [0] for "lstm".
-    Raises ValueError if the sentence is empty, `past` has another length than reach, or the cell refuses a step.
+    Raises ValueError if the sentence is empty, or the cell refuses a step.
     """
     if x.ndim != 2 or len(x) == 0:
         raise ValueError(f"x: shape {x.shape} is not [T, D] with T >= 1: an empty sequence")
     if cell_type not in CELLS:
         raise ValueError(f"cell_type: {cell_type!r} is not one of {', '.join(CELLS)}")
     h, c, past = state
-    check_shape("past", past, _reach(cell_type, p, dilation), x.shape[1])
     inputs = np.concatenate([past, x])
     outputs, distances = [], []
     for t in range(len(x)):
-        window = inputs[t : t + len(past) + 1 : dilation]
+        window = inputs[t : t + len(past) + 1][::-dilation][::-1]
         h, c, distance = CELLS[cell_type](p, window if cell_type == "conv_fasttrees" else x[t], h, c)
         outputs.append(h)
         distances += [] if distance is None else [distance]
@@ -47,22 +46,19 @@ def stack(
     state : one of `layer` for each layer; None: all zero, of the sizes that `chunk_size` gives.
     keep : [H] multipliers of the hidden states of every layer but the last (locked dropout), or None.
     -> outputs : [T, H] float; state; distances : [layers, T] float, [0, T] for "lstm".
-    Raises ValueError if parameters belong to no layer, rows do not fit `chunk_size`, `state` or `keep` have another
-    number of layers, or a layer refuses its input.
+    Raises ValueError if parameters belong to no layer, rows do not fit `chunk_size`, `state` has another number of
+    layers, or a layer refuses its input.
     """
     n_layers = sum(f"cells.{k}.ih.weight" in parameters for k in range(len(parameters)))
     layers = [part(parameters, f"cells.{k}") for k in range(n_layers)]
     if n_layers == 0 or sum(map(len, layers)) != len(parameters):
         raise ValueError(f"parameters: {sorted(parameters)} are not those of {n_layers} layers")
     states = [_start(cell_type, p, chunk_size, dilation) for p in layers] if state is None else list(state)
-    if keep is not None and len(keep) != n_layers - 1:
-        raise ValueError(f"keep: multipliers of {len(keep)} layers, expected {n_layers - 1}")
     distances = []
     for k, (p, state_k) in enumerate(zip(layers, states, strict=True)):
         x, states[k], distance = layer(cell_type, p, x, state_k, dilation)
         distances.append(distance)
         if keep is not None and k + 1 < n_layers:
-            check_shape("keep", keep[k], x.shape[1])
             x = x * keep[k]
     return x, states, np.array(distances).reshape(-1, len(x))
 
@@ -127,13 +123,5 @@ def _start(cell_type: str, parameters: Parameters, chunk_size: int, dilation: in
     if rest:
         raise ValueError(f"ih.weight: {rows} rows fit no hidden size of cell type {cell_type}, chunk_size {chunk_size}")
     zeros = np.zeros(n_units, parameters["ih.weight"].dtype)
-    return zeros, zeros, np.zeros((_reach(cell_type, parameters, dilation), input_size), zeros.dtype)
-
-
-def _reach(cell_type: str, parameters: Parameters, dilation: int) -> int:
-    """Return how many inputs before the current one a layer reads."""
-    if cell_type != "conv_fasttrees":
-        return 0
-    weight = parameters.get("conv.weight", np.zeros(0))
-    check_shape("conv.weight", weight, None, None, None)
-    return int(weight.shape[2] - 1) * dilation
+    reach = (parameters["conv.weight"].shape[-1] - 1) * dilation if "conv.weight" in parameters else 0
+    return zeros, zeros, np.zeros((reach, input_size), zeros.dtype)

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from refimpl.checks import Float, Parameters, check_finite, check_shape, part
+from refimpl.checks import Float, Parameters, check_finite, check_shapes, part
 from refimpl.fasttrees.cells import convolution, sigmoid
 from refimpl.fasttrees.cumax import master_gates, structured_gates
+from refimpl.layers import linear
 
 
 def tree_gate(a: Float, b: Float, f: Float, x: Float) -> Float:
@@ -22,8 +23,7 @@ def tree_gate(a: Float, b: Float, f: Float, x: Float) -> Float:
     >>> tree_gate(np.zeros(2), np.zeros(2), np.zeros(2), np.array([8.0, 8.0]))
     array([3., 8.])
     """
-    check_shape("x", x, None)
-    check_shape("f", f, len(x))
+    check_shapes(x=(x, "d"), f=(f, "d"))
     check_finite("f", f)
     gate, _ = structured_gates(sigmoid(f), sigmoid(f), *master_gates(a, b))  # A is a forget gate, B an input gate
     return gate * x
@@ -53,8 +53,6 @@ def transformer_gate(parameters: Parameters, x: Float) -> Float:
             taps = conv["weight"].shape[2]
             inputs = np.pad(x, ((taps - 1, 0), (0, 0)))
             local = np.array([convolution(inputs[t : t + taps], **conv) for t in range(len(x))])
-        check_shape(f"{name}.bias", of_own["bias"], len(of_own["weight"]))
-        z: Float = local @ of_own["weight"].T + of_own["bias"]
-        return z
+        return linear(local, of_own["weight"].T, of_own["bias"])
 
     return np.array([tree_gate(*rows) for rows in zip(logits("a"), logits("b"), logits("f"), x, strict=True)])

@@ -7,7 +7,7 @@ import numpy as np
 
 from refimpl.checks import Float, Parameters, check_finite, check_shape
 from refimpl.gpst.composition import compose, decompose, norm, score
-from refimpl.gpst.pruned_chart import Atoms, Chart, Span, check_atoms
+from refimpl.gpst.pruned_chart import Atoms, Chart, Span
 from refimpl.layers import softmax
 
 BySpan = dict[Span, Float]
@@ -101,14 +101,13 @@ def induced_tree(chart: Chart, scores: BySpan, atoms: Atoms = ()) -> list[Split]
     scores : dict from every cell to [K] float, of its splits
     atoms : list of (i, j), spans that are to be constituents: nothing outside of them is split at a point inside
     -> list of n - 1 (i, k, j), span i to j split after k: every node before its parts, the left part first
-    Raises ValueError if a score that is looked at is NaN, the chart has no way around an atom, or atoms share a word.
+    Raises ValueError if a score that is looked at is NaN, or the chart has no way around an atom.
 
     >>> from refimpl.gpst.pruned_chart import pruned_chart
     >>> scores = {(0, 1): np.zeros(1), (1, 2): np.zeros(1), (0, 2): np.array([1.0, 2.0])}
     >>> induced_tree(pruned_chart([0, 1], 3), scores), induced_tree(pruned_chart([0, 1], 3), scores, [(1, 2)])
     ([(0, 1, 2), (0, 0, 1)], [(0, 0, 2), (1, 1, 2)])
     """
-    check_atoms(atoms)
     tree, agenda = [], [(0, chart.n - 1)]
     while agenda:
         i, j = agenda.pop()

@@ -123,8 +123,7 @@ def document_logps(model: Callable[[Sequence[Tree], Tree], float], proposals: Se
     >>> [round(math.exp(logp), 12) for logp in document_logps(model, [[flat, deep], [flat, deep]])]
     [0.75, 0.5]
     """
-    before: tuple[Tree, ...] = ()
-    sentence_logps = []
+    before, sentence_logps = tuple[Tree, ...](), list[float]()
     for number, trees in enumerate(proposals, 1):
         if not trees:
             raise ValueError(f"sentence {number}: no proposals")

@@ -120,8 +120,7 @@ def token_logps(config: Config, parameters: Parameters, ids: Int, types: Int, la
     else:  # a Transformer-XL is a grammar that only opens: all stays on the stack
         parts = shifted_segments([ActionType.ONT] * len(types), L, M, "corrected", "linear")
     memories = [np.zeros((M, config.d_model), E.dtype)] * config.n_layers
-    filled = 0  # rows of the memories in use, the last ones
-    logps = []
+    filled, logps = 0, list[Float]()  # rows of the memories in use, the last ones
     for tau, segment in enumerate(parts):
         here = slice(tau * L, (tau + 1) * L)
         h = embedding(E, ids[here])
@@ -150,8 +149,7 @@ def update_memory(segment: Segment, m: Float, h: Float) -> Float:
     if len(m) != M or len(h) > L:
         raise ValueError(f"memory, h: {len(m)} and {len(h)} rows, not {M} and up to {L}")
     U_mm, U_hm = segment.memory_to_memory.astype(h.dtype), segment.seq_to_memory[:, : len(h)].astype(h.dtype)
-    next_m: Float = U_mm @ m + U_hm @ h
-    return next_m
+    return np.asarray(U_mm @ m + U_hm @ h)
 
 
 def _layer(

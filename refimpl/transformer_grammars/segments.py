@@ -26,13 +26,9 @@ class Segment:
 
 
 def segments(
-    types: Sequence[int],
-    segment_length: int,
-    memory_length: int,
-    reading: Reading = "corrected",
-    memory: Literal["stack", "shift"] = "stack",
-    positions: Literal["depth", "linear"] = "depth",
-) -> list[Segment]:
+    types: Sequence[int], segment_length: int, memory_length: int, reading: Reading = "corrected",
+    memory: Literal["stack", "shift"] = "stack", positions: Literal["depth", "linear"] = "depth",
+) -> list[Segment]:  # fmt: skip
     """Return the segments of a sequence; the memory between them keeps the top of the stack.
 
     Spec: SEG-1, SEG-2.  Figure 8, line by line; `memory="shift"` is `shifted_segments`.
@@ -53,9 +49,7 @@ def segments(
     if memory == "shift":
         return shifted_segments(types, L, M, reading, positions)
     depth = depths(types)
-    out = []
-    S: list[int] = []  # the stack
-    seq2mem: dict[int, int] = {}  # indices into the sequence -> indices in the memory
+    out, S, seq2mem = list[Segment](), list[int](), dict[int, int]()  # S: the stack; seq2mem: from sequence to memory
     for tau in range(ceil(len(types) / L)):
         A, R = np.zeros((L, M + L), bool), np.zeros((L, M + L), int)
         U_hm, U_mm = np.zeros((M, L), int), np.zeros((M, M), int)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.checks import Float, Int, Parameters, check_shape, part
+from refimpl.checks import Float, Int, Parameters, check_shapes, part
 from refimpl.layers import embedding, gelu, linear, log_softmax, named_norm
 from refimpl.transformer import Activation, block
 
@@ -30,9 +30,8 @@ def encode(
     p, n = parameters, len(ids)
     if not 0 < n <= len(p["position"]):
         raise ValueError(f"ids: {n} tokens, not 1 to {len(p['position'])}")
-    check_shape("types", types, n)
-    check_shape("position", p["position"], None, p["embedding"].shape[1])
-    check_shape("type", p["type"], 2, p["embedding"].shape[1])
+    check_shapes(ids=(ids, "n"), types=(types, "n"))
+    check_shapes(embedding=(p["embedding"], "Ve"), position=(p["position"], "Pe"), type=(p["type"], "Te"))
     x: Float = embedding(p["embedding"], ids) + p["position"][:n] + embedding(p["type"], types)
     x = linear(named_norm(x, p, "embedding_norm", epsilon), p["widen"], p["widen_bias"])
     for _ in range(n_layers):

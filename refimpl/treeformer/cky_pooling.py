@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.checks import Float, Parameters, check_finite, check_shape
+from refimpl.checks import Float, Parameters, check_finite, check_heads, check_shape, check_shapes
 from refimpl.layers import softmax
-from refimpl.treeformer.released import check_heads, released_block, released_shapes
+from refimpl.treeformer.released import released_block, released_shapes
 from refimpl.trees import Tree
 
 Span = tuple[int, int]
@@ -91,9 +91,7 @@ def pool(c: Float, key: Float, query: Float, w: Float) -> tuple[Float, Float]:
     >>> pool(np.array([[np.log(3.0)], [0.0]]), np.ones((1, 1)), np.ones((1, 1)), np.ones(1))[1].round(12).tolist()
     [0.75, 0.25]
     """
-    check_shape("c", c, None, None)
-    for name, x, axes in (("key", key, 2), ("query", query, 2), ("w", w, 1)):
-        check_shape(name, x, *[c.shape[1]] * axes)
+    check_shapes(c=(c, "Kd"), key=(key, "dd"), query=(query, "dd"), w=(w, "d"))
     weights = softmax((c @ key) @ (w @ query) / math.sqrt(c.shape[1]))
     return weights @ c, weights
 
@@ -169,9 +167,7 @@ def _check(tokens: Float, parameters: Parameters, variant: str, n_heads: int) ->
     if variant not in ("paper", "released"):
         raise ValueError(f"variant: {variant!r} is not paper or released")
     shapes, d = {name: p.shape for name, p in parameters.items()}, tokens.shape[1]
-    if variant == "released":
-        check_heads(n_heads, d)
-    width = (shapes.get("feed_forward.in") or (0,))[-1]
-    wanted = parameter_shapes(d) if variant == "paper" else released_shapes(d, width)
+    check_heads(n_heads if variant == "released" else 1, d)
+    wanted = parameter_shapes(d) if variant == "paper" else released_shapes(d, shapes.get("feed_forward.in", (0,))[-1])
     if shapes != wanted or {p.dtype for p in parameters.values()} != {tokens.dtype}:
         raise ValueError(f"parameters: {shapes} are not {wanted} of {tokens.dtype}")

@@ -4,6 +4,7 @@ import numpy as np
 
 from refimpl import transformer
 from refimpl.checks import Float, Int, Parameters, part
+from refimpl.layers import linear, log_softmax
 from refimpl.treeformer.cky_pooling import Limit, cky_pool
 
 
@@ -57,4 +58,4 @@ def classify(parameters: Parameters, ids: Int, n_heads: int, max_height: Limit =
     """
     encoded = transformer.encode(parameters, ids, n_heads)
     whole = summary(parameters, [encoded], n_heads, max_height, variant)
-    return transformer.class_logps(parameters, whole)
+    return log_softmax(linear(whole[np.newaxis], parameters["classes"].T, parameters["classes_bias"])[0])

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from refimpl.checks import Float, Parameters
+from refimpl.checks import Float, Parameters, check_heads
 from refimpl.layers import linear, mlp, named_norm, relu, softmax
 
 
@@ -54,9 +54,3 @@ def released_block(left: Float, right: Float, parameters: Parameters, n_heads: i
     pooled = np.concatenate([weights[head] @ values[head] for head in range(n_heads)])
     x = named_norm(w + times("attention.output", pooled[np.newaxis]), parameters, "norm_3")
     return (x + mlp(x, parameters, "feed_forward", relu))[0], np.mean(weights, axis=0)
-
-
-def check_heads(n_heads: int, d: int) -> None:
-    """Raise ValueError unless the heads of the released block divide the width of a vector. Spec: CKY-5."""
-    if n_heads < 1 or d % n_heads:
-        raise ValueError(f"n_heads: {n_heads} does not divide {d}")

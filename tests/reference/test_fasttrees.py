@@ -151,18 +151,14 @@ def test_bad_input() -> None:
         ("chunk_size 10", lambda: stack.stack("on_lstm", stacked, x)),
         ("parameters", lambda: stack.stack("on_lstm", stacked | {"decoder": zero}, x, chunk_size=2)),
         ("parameters", lambda: stack.stack("on_lstm", {}, x, chunk_size=2)),
-        ("past: shape (2, ", lambda: stack.layer("conv_fasttrees", of_convolution, x, (zero, zero, x))),
-        ("past: shape (1, ", lambda: stack.layer("on_lstm", parameters, x, (zero, zero, x[:1]))),
-        ("conv.weight: ", lambda: stack.stack("conv_fasttrees", stacked, x, chunk_size=2)),
-        ("keep: multipliers of 0 layers", lambda: stack.stack("on_lstm", stacked, x, chunk_size=2, keep=[])),
-        ("keep: shape (1,)", lambda: stack.stack("on_lstm", stacked, x, chunk_size=2, keep=[zero[:1]])),
+        ("conv.weight", lambda: stack.layer("conv_fasttrees", of_convolution, x, (zero, zero, x[:0]))),
+        ("parameters", lambda: stack.stack("conv_fasttrees", stacked, x, chunk_size=2)),
         ("conv.weight", lambda: cells.conv_fasttrees(of_convolution, x[:1], zero, zero)),
         ("window: shape (0, ", lambda: cells.conv_fasttrees(of_convolution, x[:0], zero, zero)),
-        ("input_size: 3 is below the 4", lambda: cells.parameter_shapes("conv_fasttrees", 3, 4, 2)),
         ("f: shape (2, 1)", lambda: structured_gates(zero[:2, None], zero[:2], zero[:2], zero[:2])),
         ("tilde_f: shape (2, 1)", lambda: structured_gates(zero[:2], zero[:2], zero[:2, None], zero[:2])),
         ("f: shape (2,)", lambda: tree_gate(zero[:2], zero[:2], zero[:2], zero[:1])),
-        ("f.bias", lambda: transformer_gate(gate_parameters(3) | {"f.bias": zero[:1]}, x)),
+        ("bias: shape (1,)", lambda: transformer_gate(gate_parameters(3) | {"f.bias": zero[:1]}, x)),
         ("f: NaN", lambda: tree_gate(zero, zero, zero * np.nan, zero)),
         ("z: NaN", lambda: tree_gate(zero * np.nan, zero, zero, zero)),
         ("do not fit", lambda: tree_gate(zero[:3], zero[:3], zero, zero)),
@@ -176,9 +172,17 @@ def test_bad_input() -> None:
 
 @pytest.mark.parametrize("name", cells.CELLS)
 def test_a_state_of_another_shape(name: str) -> None:
-    """FT-3, FT-5, FT-6: it is refused, where NumPy would repeat it."""
+    """FT-3, FT-5, FT-6: it is refused, where NumPy would repeat it; Faster FastTrees reads no hidden state."""
     x, zero = inputs(2), np.zeros(4)
     given = x if name == "conv_fasttrees" else x[0]
-    for argument, h, c in (("h", zero[:1], zero), ("h", zero[:, None], zero), ("c", zero, zero[:, None])):
+    hidden = [] if name == "faster_fasttrees" else [("h", zero[:1], zero), ("h", zero[:, None], zero)]
+    for argument, h, c in (*hidden, ("c", zero, zero[:, None])):
         with pytest.raises(ValueError, match=f"^{argument}: shape "):
             cells.CELLS[name](one_layer(name), given, h, c)
+
+
+def test_a_longer_past_changes_nothing() -> None:
+    """FT-7: of two taps with two steps between them the newer one is this step's, whatever the state holds before."""
+    parameters, x, zero = one_layer("conv_fasttrees"), inputs(6), np.zeros(4)
+    short, long = (stack.layer("conv_fasttrees", parameters, x[3:], (zero, zero, x[k:3]), dilation=2) for k in (1, 0))
+    assert np.array_equal(short[0], long[0]) and np.array_equal(short[2], long[2])

@@ -218,7 +218,7 @@ GOOD = answer(math.log(0.5), math.log(0.5), [math.log(0.5)] * 2)
         (lambda: bits_of(GOOD, 0, [0]), "beam: 0 is below 1"),
         (lambda: bits_of(GOOD, 5, []), "0 words"),
         (lambda: draw_text(GOOD, 0, 1, 0), "beam: 0 is below 1"),
-        (lambda: draw_text(GOOD, 1, 0, 0), "n_words: 0: nothing to draw"),
+        (lambda: draw_text(GOOD, 1, 0, 0), "n_words, n_given: 0, 0: nothing to draw"),
         (lambda: draw_text(GOOD, 1, 1, 0, [5]), "sentence: word 0 is 5"),
         (lambda: search(answer(0.0, math.nan, [0.0]), 1, [0]), "not all of .* are log-probabilities"),
         (lambda: search(answer(0.0, 0.5, [0.0]), 1, [0]), "not all of .* are log-probabilities"),

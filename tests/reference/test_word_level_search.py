@@ -157,7 +157,7 @@ def even(_: Sequence[str]) -> np.ndarray:
         (lambda: Limits(1, max_opens=0), "max_opens: 0 is below 1"),
         (lambda: search(even, SYMBOLS, [], Limits(1)), "0 words"),
         (lambda: bits_of(even, SYMBOLS, ["a", "d"], Limits(1)), "sentence: word 1 is 'd', not a terminal"),
-        (lambda: draw_text(even, SYMBOLS, Limits(1), 0, 0), "n_words: 0: nothing to draw"),
+        (lambda: draw_text(even, SYMBOLS, Limits(1), 0, 0), "n_words, n_given: 0, 0: nothing to draw"),
         (lambda: search(lambda _: -even(_), SYMBOLS, ["a"], Limits(1)), "are log-probabilities"),
         (lambda: search(lambda _: even(_) - np.inf, SYMBOLS, ["a"], Limits(1)), "model: nothing is possible"),
     ],
