@@ -143,11 +143,12 @@ def word_level_search(
 
     Spec: WS-2, WS-6.  $\log p(x_{\le t}) \ge \log \sum_{\text{pool}} p(a)$
 
-    n_words : int, how many words are searched; complete : after the last word go on until the trees are complete
+    n_words : int, at most the words of the model's sentence, if it has one
+    complete : after the last word go on until the trees are complete
     sync : False: compare after every action alone
     -> at most b_w hypotheses; [n] float, nats, empty without `sync`
-    Raises ValueError if there are no words, fewer than `n_words`, a log-probability is NaN or above 0 (by more than
-    1e-6, for rounding), or nothing is possible.
+    Raises ValueError if there are no words, a log-probability is NaN or above 0 (by more than 1e-6, for rounding), or
+    nothing is possible.
 
     >>> limits, symbols = Limits(9, max_open=2), ["a", "b", "(X", "X)"]
     >>> model = tree_actions(lambda actions: np.log(np.full(4, 0.25)), symbols, limits, ["a"])
@@ -162,8 +163,6 @@ def word_level_search(
     pool, prefix_logps = [Hypothesis()], []
     for t in range(n_words if sync else 0):
         pool = _advance(model, pool, limits, t + 1)
-        if all(h.n_words <= t for h in pool):
-            raise ValueError(f"n_words: {n_words}, but the model's texts end after {t}")
         prefix_logps.append(float(np.logaddexp.reduce([h.logp for h in pool])))
     return _advance(model, pool, limits, math.inf) if complete else pool, prefix_logps
 

@@ -68,7 +68,6 @@ def gpst(_: object) -> tuple[float, float, np.ndarray]:
         (lambda: of_albert(position=np.zeros((9, 1))), r"position: shape \(9, 1\)"),
         (lambda: of_albert(type=np.zeros((2, 1))), r"type: shape \(2, 1\)"),
         (lambda: merge_order([0, 5, 1], [(0, 3), (1, 2)]), r"atoms: two of \[\(0, 3\), \(1, 2\)\] share a word"),
-        (lambda: surprisals(gpst_actions(gpst, [0, 1]), Limits(5, one_pool=True), 4), "n_words: 4, but .* end after 2"),
         (
             lambda: sample(gpst_actions(gpst, [0, 1]), Limits(1), 1, seed=0, n_given=-1),
             "n_words, n_given: 1, -1: nothing to draw",
