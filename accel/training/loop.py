@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, nullcontext
+from contextlib import closing
 from math import isfinite
 from pathlib import Path
 from types import ModuleType
@@ -45,6 +45,7 @@ from accel.training.schedule import restarts, stalled
 from accel.training.settings import TrainingConfig
 from accel.training.signals import Stopped, noted
 from accel.training.step import NonFiniteLoss, make_step
+from accel.training.subnormals import as_zeros
 
 __all__ = [
     "BEST", "METRICS", "NEWEST", "Batches", "NonFiniteLoss", "Stopped", "TrainingConfig", "TrainingError", "train",
@@ -151,7 +152,7 @@ def train(
     if begin is not None:
         begin()
     run.report = report
-    with nullcontext() if ops.xp is np else ops.own_stream():
+    with as_zeros() if ops.xp is np else ops.own_stream():
         line = _train(run, batches, validation, measure, directory, quiet=not progress or communicator.rank > 0)
     if line and report is not None:
         report(greatest(ops.xp))

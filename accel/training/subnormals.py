@@ -1,0 +1,38 @@
+"""Numbers below the smallest normal float as zeros, while a training runs.
+
+A parameter without a gradient, such as those of the last chunk of FastTrees and ON-LSTM, which no gate writes, decays
+until it is subnormal, and stays so. Intel's processors take some hundred cycles for each operation on one: a step of
+logical inference took five times as long after 1,700 steps.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+_FLAGS = 0x8040  # of the register MXCSR: results and arguments
+_WORD = 7  # of the C library's `fenv_t` for x86-64, where this register stands
+
+for _dtype in (np.float32, np.float64):
+    np.finfo(_dtype)  # NumPy keeps what it measures here, and warns if it measures without subnormals
+
+
+@contextmanager
+def as_zeros() -> Iterator[None]:
+    """Set subnormal numbers to 0 in this thread, and in those that it starts; on Linux with an x86-64 processor."""
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        yield
+        return
+    library, before, during = ctypes.CDLL(None), (ctypes.c_uint32 * 8)(), (ctypes.c_uint32 * 8)()
+    library.fegetenv(before)
+    during[:] = before
+    during[_WORD] |= _FLAGS
+    library.fesetenv(during)
+    try:
+        yield
+    finally:
+        library.fesetenv(before)
