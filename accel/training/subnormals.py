@@ -24,10 +24,12 @@ for _dtype in (np.float32, np.float64):
 @contextmanager
 def as_zeros() -> Iterator[None]:
     """Set subnormal numbers to 0 in this thread, and in those that it starts; on Linux with an x86-64 processor."""
-    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+    is_known = (platform.system(), platform.machine()) == ("Linux", "x86_64")
+    library = ctypes.CDLL(None) if is_known else None
+    if library is None or not hasattr(library, "fegetenv"):  # another system, or a Python without libm
         yield
         return
-    library, before, during = ctypes.CDLL(None), (ctypes.c_uint32 * 8)(), (ctypes.c_uint32 * 8)()
+    before, during = (ctypes.c_uint32 * 8)(), (ctypes.c_uint32 * 8)()
     library.fegetenv(before)
     during[:] = before
     during[_WORD] |= _FLAGS
