@@ -29,7 +29,7 @@ def missing(folder: Path, queued: Sequence[Run], collected: Path) -> tuple[Run, 
     """Return the runs that have no collected result, and the runs that they need whose result is not in the folder.
 
     A run that chooses the best of those that it needs gets the one that is best by the collected results, and does not
-    wait for one that is still to be made: so all seeds are measured with the same proposals.
+    wait for one that is still to be made. Once a better one is collected, the next run gets that one.
     """
     queued = of_best(queued, collected)
     of_name = {run.name: run for run in queued}

@@ -27,7 +27,7 @@ def layer(cell_type: str, p: Parameters, x: Float, state: State, dilation: int =
     inputs = np.concatenate([past, x])
     outputs, distances = [], []
     for t in range(len(x)):
-        window = inputs[t : t + len(past) + 1][::-dilation][::-1]
+        window = inputs[t : t + len(past) + 1][::-dilation][::-1]  # every r-th input back from x_t, oldest first
         h, c, distance = CELLS[cell_type](p, window if cell_type == "conv_fasttrees" else x[t], h, c)
         outputs.append(h)
         distances += [] if distance is None else [distance]
