@@ -44,6 +44,13 @@ def test_proposals_in_memory() -> None:
     with pytest.raises(ValueError, match="the model reads documents: give a file of proposals"):
         given_proposals(None, [trees], Reading(documents="blank"))
 
+    for other, message in (
+        ("(S a b", "trees:2:1: unclosed bracket.*, in sentence 2"),
+        ("(S a b c)", "trees:2: other words than the first tree of sentence 2 has"),
+    ):
+        with pytest.raises(TreebankError, match=message):
+            given_proposals(None, [trees, [trees[0], other]], Reading())
+
 
 @pytest.mark.parametrize(
     ("trees", "number", "reason"),

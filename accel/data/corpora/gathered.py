@@ -86,10 +86,23 @@ def given_proposals(
     elif trees is not None:
         groups = [[sentence] for sentence in read_given(trees, reading)]
     else:
-        groups = [list({x.tree: x for x in read_given(group, reading)}.values()) for group in proposals or ()]
+        groups = [_different(number, group, reading) for number, group in enumerate(proposals or (), 1)]
     n_words: list[int | None] = [len(words(group[0].tree)) if group else None for group in groups]
     reasons = ["" if group else "no proposals" for group in groups]
     return Sentences(trees if isinstance(trees, Path) else Path(GIVEN), groups, reasons, n_words)
+
+
+def _different(number: int, group: Sequence[str | Tree], reading: Reading) -> list[Sentence]:
+    """Return the different proposals of a sentence; TreebankError with its number if their words differ."""
+    try:
+        read = list(read_given(group, reading))
+    except TreebankError as error:
+        raise TreebankError(GIVEN, error.line, error.column, f"{error.reason}, in sentence {number}") from error
+    for other in read:
+        if words(other.tree) != words(read[0].tree):
+            reason = f"other words than the first tree of sentence {number} has: give the trees of each by themselves"
+            raise TreebankError(GIVEN, other.line, 0, reason)
+    return list({sentence.tree: sentence for sentence in read}.values())
 
 
 def read_documents(path: str | Path) -> list[int]:
