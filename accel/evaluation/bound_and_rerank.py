@@ -7,7 +7,7 @@ sentences before it (clause MARG-6).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +20,7 @@ from accel.data.corpora.gathered import Draw
 from accel.data.corpora.proposals import Proposals, counts_of, read_proposals, read_single
 from accel.data.corpora.sequences import encode_sentences, require_known
 from accel.data.corpora.treebank import Corpus, Sentence, tags
+from accel.data.files.brackets import without_preterminals
 from accel.evaluation.documents import Places, greedy, words_of_documents
 from accel.evaluation.evalb import EvalbParameters, Score, evalb, with_tags
 from accel.evaluation.importance import perplexity_estimate, sentence_estimate
@@ -28,7 +29,7 @@ from accel.scoring.trees import of_words, tree_logps
 from accel.trained.opening import Model
 from accel.trained.processes import results
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
-from refimpl.trees import Tree, words
+from refimpl.trees import Tree, spans, words
 
 __all__ = ["Perplexity", "Proposals", "bracket_score", "choose", "proposal_logps", "read_proposals", "read_single"]
 __all__ += ["word_perplexity"]
@@ -57,10 +58,10 @@ def word_perplexity(
     exact = of_words(models[0])
     n_words, ranked = 0, list[tuple[float, ...]]()
     for group, of_trees in scored(ops, models, path, proposals, documents=documents, **options):
-        n_words += len(words(group[0].tree)) if group else 0
+        n_words += len(words(group[0].tree)) if of_trees else 0
         ranked.append(tuple(of_trees))
     logps = tuple(sentence_logp(of_trees) if of_trees else None for of_trees in ranked)
-    counts = _counts(models[0], proposals)
+    counts = list(map(len, ranked))
     total = perplexity([logp for logp in logps if logp is not None], n_words)
     meaning = "exact" if exact else "upper bound" if documents is None else "after greedy trees"
     mean_proposals = sum(counts) / sum(count > 0 for count in counts)
@@ -227,20 +228,43 @@ def _chunks(
 def bracket_score(chosen: Sequence[Tree | None], gold: list[Tree], parameters: EvalbParameters) -> Score:
     """Return EVALB's score of the chosen trees; a sentence without one is skipped, as EVALB skips an empty line.
 
-    EVALB needs a part-of-speech tag over every word. If the gold trees have tags, chosen trees without tags take them.
-    If not, every word gets the same tag, and punctuation counts as words do.
+    EVALB needs a part-of-speech tag over every word. If the gold trees have tags, words of chosen trees without a tag
+    take them (EVIN-5). If not, every word gets the same tag, unless all chosen trees have tags, and punctuation counts
+    as words do.
     """
-    gold_tags = [tags(tree) for tree in gold]
-    if any(word_tags is None for word_tags in gold_tags):
+    gold_tags = [word_tags for tree in gold if (word_tags := tags(tree)) is not None]
+    if len(gold_tags) < len(gold):
         gold_tags = [["WORD"] * len(words(tree)) for tree in gold]
         gold = [with_tags(tree, word_tags) for tree, word_tags in zip(gold, gold_tags, strict=True)]
-    if any(tree is not None and tags(tree) is None for tree in chosen):
-        pairs = zip(chosen, gold_tags, strict=True)
-        chosen = [None if tree is None else _tagged(tree, word_tags or []) for tree, word_tags in pairs]
-    return evalb(gold, chosen, parameters)
+        if all(tree is None or tags(tree) is not None for tree in chosen):
+            return evalb(gold, chosen, parameters)
+    phrases = {label for tree in gold for label, _, _ in spans(without_preterminals(tree))}
+    trees = [tree for tree in chosen if tree is not None]
+    is_tagged = _is_tagged(trees, set(chain(*gold_tags)) - phrases)  # or else a bracket over one word is a phrase
+    pairs = zip(chosen, gold_tags, strict=True)
+    tagged = [tree and _tagged(tree, word_tags, phrases if is_tagged else None) for tree, word_tags in pairs]
+    return evalb(gold, tagged, parameters)
 
 
-def _tagged(tree: Tree, gold_tags: list[str]) -> Tree:
-    """Return the tree with the gold tags; if the numbers of words differ, with any, so that EVALB sees the error."""
+def _is_tagged(trees: Sequence[Tree], tag_labels: Container[str]) -> bool:
+    """Return whether more than half of the words have a tag with one of the labels."""
+    n_tagged = sum(label in tag_labels for tree in trees for label in _over_single_words(tree).values())
+    return 2 * n_tagged > sum(len(words(tree)) for tree in trees)
+
+
+def _tagged(tree: Tree, gold_tags: list[str], phrases: Container[str] | None) -> Tree:
+    """Return the tree with the gold tags; with `phrases`, the labels of phrases, a word's own tag stays.
+
+    If the numbers of words differ, the tags are any, so that EVALB sees the error.
+    """
     n_words = len(words(tree))
-    return with_tags(tree, gold_tags if len(gold_tags) == n_words else ["WORD"] * n_words)
+    word_tags: list[str | None] = [*gold_tags] if len(gold_tags) == n_words else ["WORD"] * n_words
+    for number, label in _over_single_words(tree).items():
+        if phrases is not None and label not in phrases:
+            word_tags[number] = None
+    return with_tags(tree, word_tags)
+
+
+def _over_single_words(tree: Tree) -> dict[int, str]:
+    """Return the labels of the innermost brackets over single words."""
+    return {begin: label for label, begin, end in spans(tree) if begin == end}

@@ -259,8 +259,8 @@ def restore_quotes(gold: Side, predicted: Side, parameters: EvalbParameters) -> 
                     predicted.reinsert(i)
 
 
-def with_tags(tree: Tree, tags: Sequence[str]) -> Tree:
-    """Return a tree without part-of-speech tags with these tags added, one for each word.
+def with_tags(tree: Tree, tags: Sequence[str | None]) -> Tree:
+    """Return a tree with these part-of-speech tags added, one for each word; None where a word keeps its own tag.
 
     Spec: EVIN-5.  EVALB cannot read a word without a tag; models of trees without tags take those of the gold tree.
 
@@ -282,7 +282,8 @@ def with_tags(tree: Tree, tags: Sequence[str]) -> Tree:
             agenda += [None, *reversed(node.children)]
         else:
             if n_words < len(tags):
-                opened[-1][1].append(Tree(tags[n_words], (node,)))
+                tag = tags[n_words]
+                opened[-1][1].append(node if tag is None else Tree(tag, (node,)))
             n_words += 1
     if n_words != len(tags):
         raise ValueError(f"{len(tags)} tags for {n_words} words")

@@ -15,9 +15,11 @@ import pytest
 from accel.data.corpora.gathered import gather
 from accel.data.corpora.proposals import ProposalFile, stream_proposals
 from accel.data.corpora.treebank import DOCUMENT, Reading, Sentence, encode_trees
+from accel.data.files.brackets import read_trees
 from accel.data.vocabularies.building import build
 from accel.evaluation import bound_and_rerank
-from accel.evaluation.bound_and_rerank import choose, known_to, proposal_logps, scored, word_perplexity
+from accel.evaluation.bound_and_rerank import bracket_score, choose, known_to, proposal_logps, scored, word_perplexity
+from accel.evaluation.evalb import COLLINS
 from accel.scoring import trees as score
 from accel.trained.opening import Model
 from accel.verify.strategies import proposals_of
@@ -92,9 +94,11 @@ def test_a_document_ends_before_a_sentence_without_proposals(backend: ModuleType
     assert logps[1] == logps[2] == logps[3] == []
     for sentence in (0, 4, 5):
         np.testing.assert_allclose(logps[sentence], whole[sentence], rtol=1e-9)
-    n_ends = [
-        word_perplexity(backend, [model], "given", part, documents=DOCUMENTS).n_ends for part in (PROPOSALS, gaps)
-    ]
+    of_whole, of_gaps = (
+        word_perplexity(backend, [model], "given", part, documents=DOCUMENTS) for part in (PROPOSALS, gaps)
+    )
+    assert of_gaps.n_words == sum(len(words(GROUPS[sentence][0])) for sentence in (0, 4, 5))  # not those after a gap
+    n_ends = [of_whole.n_ends, of_gaps.n_ends]
     assert n_ends == ([0, 0] if name == "tg" else [3, 1])  # an event of the model of words; of whole documents
     with pytest.raises(ValueError, match="^documents of 5 sentences, but there are 6$"):
         proposal_logps(backend, [model], "given", PROPOSALS, documents=[3, 2])
@@ -150,3 +154,19 @@ def test_processes_and_parts_change_nothing(
         np.testing.assert_allclose(logps, of_whole, rtol=1e-9)
     assert n_read == ([1, 2, 3, 4, 5, 6] if documents is None else [3, 3, 3, 4, 6, 6])
     assert list(read(2)) == alone
+
+
+@pytest.mark.parametrize(
+    ("chosen", "counts"),
+    [
+        (["(S (NP birds) (VP sing))", "(S (NP they) (VP fly))"], [(3, 3, 3), (3, 3, 3)]),  # phrases of one word
+        (["(S (NP (NNS birds)) (VP (VBP sing)))", "(S (NP they) (VP (VBP fly)))"], [(3, 3, 3), (3, 3, 3)]),
+        (["(S (NP (FW birds)) (VP (VBP sing)))", "(S (PRP they) (VP (VBP fly)))"], [(3, 3, 3), (2, 3, 2)]),
+        (["(S (NP (NNS birds) (VBP sing)))", ""], [(1, 3, 2), (0, 0, 0)]),
+    ],
+)  # fmt: skip
+def test_words_without_a_tag_take_the_gold_one(chosen: list[str], counts: list[tuple[int, int, int]]) -> None:
+    gold = ["(S (NP (NNS birds)) (VP (VBP sing)))", "(S (NP (PRP they)) (VP (VBP fly)))"]
+    gold_trees, trees = ([next(read_trees([text])) if text else None for text in side] for side in (gold, chosen))
+    score = bracket_score(trees, [tree for tree in gold_trees if tree is not None], COLLINS)
+    assert [(row.matched, row.gold, row.predicted) for row in score.per_sentence] == counts
