@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-from accel.data.vocabularies.vocabulary import END_ID, VocabularyError
+from accel.data.vocabularies.vocabulary import END_ID, OF_PIECES, VocabularyError
 from accel.search.pools import Limits
 from accel.search.word_level import sample
 from accel.trained.kinds import CONTEXTS, GPST_TREES, LABELLED_TREES, TEXTS, can, kind_of, require, with_article
@@ -96,7 +96,7 @@ def _first_words(
     for actions in texts:
         tokens = [i for i in actions if i >= 0 and vocabulary.type_of[i] == ActionType.T]
         decoded = vocabulary.decode(i for i in tokens if i != END_ID)
-        if len(decoded) == n_words + bool(vocabulary.model):  # pieces: a word ends when the next one begins
+        if len(decoded) == n_words + (vocabulary.kind in OF_PIECES):  # pieces: a word ends when the next one begins
             break
         if len(tokens) == room:
             full = model.config.n_positions - 1 if len(decoded) < n_words else None

@@ -43,10 +43,10 @@ class TreeActions:
         self._lengths = np.array([len(sentence) for sentence in sentences])
         self._limits, self._more, self._xp = limits, more, ops.xp
         self._n_labels, self._first_label = len(model.vocabulary.labels), 2 + len(model.vocabulary.terminals)
+        self._begins_word, self._has_trees = model.vocabulary.begins_word, can(model, LABELLED_TREES)
         for b, sentence in enumerate(sentences):
             self._check("prefix" if more else f"sentence {b}", sentence)
         self._opening = [] if more else before_sentence(model)
-        self._begins_word, self._has_trees = model.vocabulary.begins_word, can(model, LABELLED_TREES)
         self._steps = EnsembleSteps(ops, [model, *others], ensemble)
 
     @property
@@ -122,9 +122,11 @@ class TreeActions:
         return counts
 
     def _check(self, name: str, sentence: Sequence[int]) -> None:
-        """Raise ValueError for a sentence that is empty or holds what is no terminal."""
+        """Raise ValueError for a sentence that is empty, holds what is no terminal, or begins within a word."""
         if not len(sentence) and not self._more:
             raise ValueError(f"{name}: no words")
         for n, word in enumerate(sentence):
             if not 2 <= word < self._first_label:
                 raise ValueError(f"{name}: word {n} is {word}, not a terminal, 2 to {self._first_label - 1}")
+            if n == 0 and not self._begins_word[word]:
+                raise ValueError(f"{name}: word 0 is {word}, not a piece that begins a word")

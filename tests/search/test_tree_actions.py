@@ -205,6 +205,10 @@ def spoiled(value: float) -> Model:
         ),
         (lambda: next(surprisals(CPU, model_of(), [[2]], Limits(3), batch_size=0)), "batch_size: 0 is below 1"),
         (lambda: next(sample(CPU, model_of(), Limits(3), seed=0, prefix=[99])), "prefix: word 0 is 99"),
+        (
+            lambda: word_level_search(CPU, pieces_model(), [PIECES.encode_words(["dogs"])[1:]], Limits(3)),
+            "sentence 0: word 0 is [0-9]+, not a piece that begins a word",
+        ),
         (lambda: word_level_search(CPU, spoiled(np.nan), [[2]], Limits(3)), "model: log p nan of action"),
         (
             lambda: word_level_search(CPU, model_of(model="txl_terminals"), [[2]], Limits(3)),
