@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +22,7 @@ from accel.commands.tables import print_table
 from accel.commands.threads import processes
 from accel.data.files.lines import LineError, place
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
-from accel.evaluation.induced_f1 import BASELINES, PRESETS, Spans
+from accel.evaluation.induced_f1 import BASELINES, PRESETS, Spans, label_counts
 from accel.evaluation.induction import (
     ORACLE,
     Row,
@@ -208,7 +207,7 @@ def _print_scores(rows: Mapping[str, Row], compared: Mapping[str, Mapping[str, A
 
 def _print_recall(rows: Mapping[str, Row], gold: Sequence[GoldSentence]) -> None:
     """Print the recall of the most frequent labels of two words or more, and their counts."""
-    count = Counter(label for sentence in gold for label, i, j in set(sentence.constituents) if i < j)
+    count = label_counts(gold)
     labels = sorted(label for label, _ in count.most_common(LABELS))
     lines = [["recall", *labels]]
     lines += [[title, *(f"{scores.recall(label):.1f}" for label in labels)] for title, scores in rows.items()]

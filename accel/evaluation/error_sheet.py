@@ -95,10 +95,14 @@ def read_sheet(path: Path, key: Key) -> list[Judged]:
     """
     rows: dict[str, Judged] = {}
     for number, line in read_lines(path):
-        cells = next(csv.reader([line], "excel-tab"), [])
+        try:
+            cells = next(csv.reader([line], "excel-tab"), [])
+        except csv.Error as error:
+            reason = f"{error}: save the sheet as text between tabs, with line feeds at the ends of lines"
+            raise LineError(path, number, reason) from error
         if number == 1:
             _check_columns(path, cells)
-        elif cells:
+        elif any(cells):
             name, *_ = cells
             if len(cells) != len(COLUMNS):
                 raise LineError(path, number, f"{len(cells)} cells, but a sheet has {len(COLUMNS)}: between tabs")

@@ -53,4 +53,5 @@ def perplexity_estimate(estimates: Sequence[tuple[float, float]], n_words: int) 
     logps, errors = zip(*estimates, strict=True)
     with np.errstate(over="ignore"):  # beyond the largest float the perplexity is inf
         total = float(np.exp(np.float64(-math.fsum(logps) / n_words)))
-    return total, total / n_words * math.hypot(*errors)
+    error = math.hypot(*errors) / n_words
+    return total, total * error if error else 0.0

@@ -11,6 +11,7 @@ import numpy as np
 
 from accel.data.published.wsj import GoldSentence
 from accel.evaluation.evalb import label_recall, unlabelled_f1
+from accel.evaluation.evalb_input import bare_label
 
 Spans = list[tuple[int, int]]
 
@@ -186,9 +187,15 @@ def atoms(begins_word: Sequence[bool]) -> Spans:
     return [(i, j - 1) for i, j in zip(first, [*first[1:], len(begins_word)], strict=True) if i < j - 1]
 
 
+def label_counts(gold: Sequence[GoldSentence]) -> Counter[str]:
+    """Return how many constituents of two words or more have each label, cut as in `label_recall`."""
+    cut = ({(bare_label(label), i, j) for label, i, j in sentence.constituents} for sentence in gold)
+    return Counter(label for constituents in cut for label, i, j in constituents if i < j)
+
+
 def table(rows: Mapping[str, ParseScore], gold: Sequence[GoldSentence], columns: int = 8) -> str:
     """Return the scores as a table, with the recall of the most frequent labels of two words or more."""
-    count = Counter(label for sentence in gold for label, i, j in set(sentence.constituents) if i < j)
+    count = label_counts(gold)
     labels = sorted(label for label, _ in count.most_common(columns))
     width = max(map(len, rows))
     lines = [f"{'':{width}}  sentence F1  corpus F1" + "".join(f"{label:>8}" for label in labels)]

@@ -196,7 +196,7 @@ def bootstrap(
         raise ValueError("all values are equal: BCa has no interval for them")
     ends = scipy_stats().bootstrap(
         checked, statistic, paired=paired, vectorized=True, n_resamples=RESAMPLES, method=method,
-        batch=max(1, _DRAWN_AT_ONCE // max(map(len, checked))), confidence_level=level,
+        batch=max(1, _DRAWN_AT_ONCE // sum(map(len, checked))), confidence_level=level,
         random_state=np.random.Generator(np.random.Philox(seed)),
     ).confidence_interval  # fmt: skip
     interval = Interval(float(statistic(*checked, axis=-1)), float(ends.low), float(ends.high))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp
 from types import ModuleType
 
 import numpy as np
 
 from accel.scoring.text import text_logp
 from accel.trained.opening import Model
+from refimpl.transformer_grammars.marginal import perplexity
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Perplexity:
     @property
     def with_ends(self) -> float:
         """The perplexity per word and end."""
-        return float(np.exp(-self.logp / (self.n_words + self.n_ends)))
+        return perplexity([self.logp], self.n_words + self.n_ends)
 
     @property
     def is_bound(self) -> bool:
@@ -57,4 +57,4 @@ class Perplexity:
 def text_perplexity(ops: ModuleType, model: Model, ids: np.ndarray) -> Perplexity:
     """Return the exact perplexity of a text under a model of words; raises as `text_logp` does."""
     logp, n_words = text_logp(ops, model, ids)
-    return Perplexity(exp(-logp / n_words), "exact", logp, n_words)
+    return Perplexity(perplexity([logp], n_words), "exact", logp, n_words)

@@ -45,6 +45,12 @@ def test_draws_are_read(tmp_path: Path) -> None:
         list(stream_draws(path, Reading(), with_replacement=False))
 
 
+def test_a_file_without_draws(tmp_path: Path) -> None:
+    (tmp_path / "draws").write_text("\n\n")
+    with pytest.raises(LineError, match="draws: no draws in this file: give lines of number"):
+        list(stream_draws(tmp_path / "draws", Reading(), with_replacement=True))
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

@@ -69,6 +69,9 @@ def test_perplexity() -> None:
     value, error = perplexity_estimate([(-20.0, 1e-4), (-31.0, 0.0), (-7.5, 0.0)], 11)
     moved = perplexity([-20.0 - 1e-4, -31.0, -7.5], 11)
     assert moved - value == pytest.approx(error, rel=1e-3)
+    beyond = -8000.0  # the perplexity is beyond the largest float
+    assert perplexity_estimate([(beyond, 0.0)], 10) == (math.inf, 0.0)
+    assert perplexity_estimate([(beyond, 0.5)], 10) == (math.inf, math.inf)
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,8 @@ def test_table() -> None:
         "left        100.0      100.0     2.0     1.0",
         "gold            1 sentences        1       1",
     ]
+    odd = [GoldSentence(list("abc"), [("-LRB-", 0, 1), ("=X", 0, 2)])]  # nothing remains of these labels (SPAN-2)
+    assert table({"odd": score(odd, [[(0, 1)]])}, odd).splitlines()[-1].split() == ["gold", "1", "sentences", "2"]
     assert "NP" not in table(rows, [GoldSentence(list("abc"), [("S", 0, 2), ("S", 0, 1), ("NP", 1, 2)])], columns=1)
 
 

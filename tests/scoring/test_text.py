@@ -13,7 +13,7 @@ from accel.autodiff.arrays import host
 from accel.models.fasttrees import language_model
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring import text
-from accel.scoring.perplexity import text_perplexity
+from accel.scoring.perplexity import Perplexity, text_perplexity
 from accel.trained.opening import Model
 from tests.fixtures.device_parameters import on_device
 from tests.fixtures.toy_text import TEXTS, VOCABULARY, parameters_of, toy
@@ -57,6 +57,7 @@ def test_perplexity_is_that_of_a_word(backend: ModuleType) -> None:
     model, ids = model_of(backend), np.random.default_rng(4).integers(0, VOCABULARY, 12).astype(np.int32)
     logp = together(backend, model, ids).sum()
     assert text_perplexity(backend, model, ids).perplexity == pytest.approx(np.exp(-logp / 11), rel=1e-12)
+    assert Perplexity(1.0, "exact", -8000.0, 9, n_ends=1).with_ends == np.inf
 
 
 def test_a_transformer_grammar_has_no_text() -> None:

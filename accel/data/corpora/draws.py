@@ -37,7 +37,7 @@ def stream_draws(
     ------
     LineError
         At a line of another form, or whose number is below the one before; without replacement at a tree that comes
-        again; as `read_lines` does.
+        again; if there is no draw; as `read_lines` does.
     TreebankError
         At an ill-formed tree, or one with other words than the sentence's first tree.
     """
@@ -63,6 +63,8 @@ def stream_draws(
         yield from (([], []) for _ in range(number - 1 - last))
         yield different, of_sentence
         last = number
+    if last < 0:
+        raise LineError(path, 0, "no draws in this file: give lines of number ||| log-probability ||| tree")
 
 
 def with_draws(sentences: Sentences, draws: list[list[Draw]]) -> Sentences:
