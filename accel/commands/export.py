@@ -20,7 +20,7 @@ from accel.commands import train
 from accel.commands.evaluate import RESULTS
 from accel.trained.exporting import export, state_of
 from accel.trained.kinds import kind_of
-from accel.trained.opening import Model, open_model
+from accel.trained.opening import Model, checkpoint_of, open_model
 from accel.training.directory import load_settings
 
 _OF_PROCESS = ("help", "task", "out", "resume", "backend", "communicator")
@@ -97,11 +97,12 @@ def _figures(model: Model) -> Iterator[tuple[str, str]]:
     for key, value in state.items():
         if key.startswith("validation_"):
             yield key.replace("_", " "), f"{value:.4f}"
-    for path in (model.path.parent / RESULTS, model.path.parent / f"{model.path.stem}.{RESULTS}"):
-        results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        for key, value in results.items():
-            for part, number in value.items() if isinstance(value, dict) else [("", value)]:
-                yield f"test {key} {part}".rstrip(), f"{number:.4f}" if isinstance(number, float) else str(number)
+    of_run, of_file = model.path.parent / RESULTS, model.path.with_name(f"{model.path.stem}.{RESULTS}")
+    path = of_run if model.path == checkpoint_of(model.path.parent) and not of_file.exists() else of_file
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    for key, value in results.items():
+        for part, number in value.items() if isinstance(value, dict) else [("", value)]:
+            yield f"test {key} {part}".rstrip(), f"{number:.4f}" if isinstance(number, float) else str(number)
 
 
 def _data(settings: Mapping[str, Any]) -> Iterator[str]:

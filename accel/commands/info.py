@@ -113,7 +113,9 @@ def _times(lines: Sequence[Mapping[str, float]], newest: Path, settings: Mapping
     if not seconds:
         return []
     text, epochs = f"{fmean(seconds):.3g} a step, the mean of {len(seconds):,}", settings.get("epochs")
-    if epochs and settings.get("steps") is None and newest.exists():
+    is_set = any(setting.startswith("steps=") for setting in settings.get("set", ()))
+    others = [settings.get(name) for name in ("steps", "tokens")]
+    if epochs and not is_set and others == [None, None] and newest.exists():
         n_steps = read_state(newest)["training"]["steps"] / epochs
         text += f"; {n_steps * fmean(seconds):.3g} an epoch of {n_steps:,.4g} steps"
     return [["seconds", text]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import filecmp
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def require_same_settings(
     directory: Path, stored: Mapping[str, Any], options: argparse.Namespace, job: Job
 ) -> dict[str, Change]:
     """Return the settings that change; raise TrainingError, which names options, if one of them may not."""
-    given = [name for name, text in _by_name(options.set).items() if text not in stored["set"]]
+    given = [name for name, text in _by_name(options.set).items() if text not in stored.get("set", ())]
     names = {name: f"--set {name}" for name in given}
     names |= {name: _option(name) for name in _OF_SETTINGS[:-1] if getattr(options, name) is not None}
     different = resumed_settings.changes(read_state(directory / NEWEST), job.config, job.training)
@@ -70,17 +70,23 @@ def require_same_settings(
     return different
 
 
+def why_ended(results: Sequence[float], training: TrainingConfig) -> tuple[str, str]:
+    """Return why these results of validations end a training, in words, and the setting that ends it; "" for none."""
+    if has_ended(results, after=training.stop_after, highest=training.select != "loss"):
+        return f"{training.stop_after} validations were not better", "stop_after"
+    at = training.restart_after
+    if ends_after_restart(results, nonmonotone=training.nonmonotone, at=at):
+        return f"the losses of the average after validation {at} stalled", "restart_after"
+    return "", ""
+
+
 def note_on_steps(directory: Path, training: TrainingConfig, different: Mapping[str, Change]) -> str | None:
     """Return what happens to the learning rate when a run gets another number of steps, in words."""
     state = read_state(directory / NEWEST)
     step: int = state["step"]
-    if has_ended(state.get("results", []), after=training.stop_after, highest=training.select != "loss"):
-        but = f"{training.stop_after} validations were not better (stop_after)"
-        return f"ended at step {step:,}, where {but}; --set stop_after=0 continues"
-    at = training.restart_after
-    if ends_after_restart(state.get("results", []), nonmonotone=training.nonmonotone, at=at):
-        but = f"the losses of the average after validation {at} stalled (restart_after)"
-        return f"ended at step {step:,}, where {but}; --set restart_after=0 continues"
+    reason, setting = why_ended(resumed_settings.results(state, training), training)
+    if setting:
+        return f"ended at step {step:,}, where {reason} ({setting}); --set {setting}=0 continues"
     if "steps" not in different:
         return f"all {step:,} steps are made; a larger --steps lengthens the run" if step == training.steps else None
     settings = {f.name for f in fields(training)}

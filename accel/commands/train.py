@@ -17,10 +17,11 @@ from typing import Any
 import accel
 from accel.commands.evaluate import evaluate_run, test_data
 from accel.commands.processes import COMMUNICATORS, open_group
-from accel.commands.resuming import note_on_steps, plain, require_same_options, require_same_settings
+from accel.commands.resuming import note_on_steps, plain, require_same_options, require_same_settings, why_ended
 from accel.commands.threads import compile_ahead, use_threads
 from accel.commands.threads import note as note_on_threads
 from accel.tasks.job import TASKS, Job, n_parameters
+from accel.training.checkpoint import read_state
 from accel.training.communicator import Communicator, serial
 from accel.training.directory import (
     SETTINGS,
@@ -41,6 +42,7 @@ from accel.training.run import BEST, NEWEST, on_any_rank
 from accel.training.signals import Stopped, raised
 
 LENGTHS = ("steps", "epochs", "tokens")  # the options for the length of a training
+SETTINGS_TOO = ("batch_size", "micro_batch", "seed")  # options that --set knows, too, as it knows steps
 SHOWN = ("loss", "validation_loss", "validation_accuracy", "validation_f1")  # of the last step, when the training ends
 
 
@@ -100,8 +102,8 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
     early.add_argument("--resume", action="store_true")
     early.add_argument("--set", action="append", default=[])
     early.add_argument("--model")
-    for name in LENGTHS:
-        early.add_argument(f"--{name}")
+    for name in (*LENGTHS, *SETTINGS_TOO):
+        early.add_argument(f"--{name.replace('_', '-')}")
     early_options, _ = early.parse_known_args(argv)
     given = [name for name in LENGTHS if getattr(early_options, name) is not None]
     if "tokens" in given and len(given) > 1:
@@ -118,7 +120,13 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
         parser._option_string_actions["--out"].required = False
     if early_options.model is not None:
         _check_model(parser, early_options.model, task)
-    replaced = ("steps", "tokens") if given else ()
+    typed = [name for name in ("steps", *SETTINGS_TOO) if getattr(early_options, name) is not None]
+    for name in {setting.partition("=")[0] for setting in early_options.set}.intersection(typed):
+        raise ValueError(f"--set {name}: --{name.replace('_', '-')} gives it, too; leave one of them out")
+    replaced = ["steps", "tokens"] if given else []
+    replaced += typed
+    kept = [setting for setting in stored.get("set", ()) if setting.partition("=")[0] not in replaced]
+    stored = stored | {"set": kept} if stored else {}
     parser.set_defaults(**{name: value for name, value in stored.items() if name not in replaced})
 
 
@@ -222,7 +230,8 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
         results = [f"{name.replace('_', ' ')} {last[name]:.4f}" for name in SHOWN if name in last]
         print(f"step {last['step']:,}: {', '.join(results)}", file=sys.stderr)
         if last["step"] < job.training.steps:
-            print(f"ended: {job.training.stop_after} validations were not better (stop_after)", file=sys.stderr)
+            reason, setting = why_ended(read_state(directory / NEWEST)["results"], job.training)
+            print(f"ended: {reason} ({setting})", file=sys.stderr)
     return job
 
 

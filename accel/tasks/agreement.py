@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from accel.data.batches.sentences import Examples, SentenceBatches, encode_examples
+from accel.data.files.lines import LineError
 from accel.data.generated.agreement import CLASSES, Item, examples, generate, read_items
 from accel.data.vocabularies.words import UNKNOWN, Words, build_words
 from accel.models.encoder_decoder import model as encoder_decoder
@@ -40,7 +41,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     sentences = (item.words for item in items if item.split == "train")
     words = build_words(sentences, least=2 if options.data else 1, extra=(UNKNOWN,))
     config, training = configured_transformer(options, recipe, len(words), len(CLASSES))
-    training_set, held_out = (_encoded(options.data, items, words, split) for split in ("train", "dev"))
+    splits = ("train", "dev", "test") if options.data else ("train", "dev")  # of a file the test is evaluated, too
+    training_set, held_out, *_ = (_encoded(options.data, items, words, split) for split in splits)
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     reading["micro_batch"] = training.micro_batch
     return Job(
@@ -78,4 +80,6 @@ def _generated(count: int, seed: int) -> list[Item]:
 
 def _encoded(path: Path | None, items: list[Item], words: Words, split: str) -> Examples:
     items_of_split = [item for item in items if item.split == split]
+    if not items_of_split:
+        raise LineError(path or "generated", 0, f"no items of the split {split}: give some")
     return encode_examples(path or "generated", examples(items_of_split), words.encode, CLASSES, width=1)

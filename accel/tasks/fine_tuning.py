@@ -29,6 +29,7 @@ from accel.tasks.pretrained import FIXED, open_pretrained, parameters_of
 from accel.tasks.vocabulary import MOST, described, open_to_words, size_of
 from accel.trained.kinds import with_article
 from accel.trained.opening import Model
+from accel.trained.options import OptionError
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
@@ -67,6 +68,8 @@ class Start:
 
 def check_settings(options: argparse.Namespace, training: TrainingConfig) -> None:
     """Raise ValueError if an option of a model from scratch has an impossible value, before anything is read."""
+    if options.checkpoint is not None and getattr(options, "vocabulary_size", None) is not None:
+        raise OptionError("vocabulary_size", "the vocabulary is that of --checkpoint; leave it out")
     if options.checkpoint is None:
         configured_start(Start(Config(1, options.kind), _NO_WORDS, _FROM_DATA), options, training, 1)
 

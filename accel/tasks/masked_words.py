@@ -15,6 +15,7 @@ from accel.data.files.lines import read_text_lines
 from accel.data.vocabularies.albert import AlbertPieces, train_albert_pieces
 from accel.models.albert import model as albert
 from accel.models.albert.config import SIZES, Config
+from accel.models.checks import refusal
 from accel.tasks.job import Job, add_files, configured, count, require_data
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -52,6 +53,10 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         path and read_masked_text(path, pieces, config.n_positions)
         for path in (options.data, options.validation, options.test)
     )
+    longest = max(map(len, (*text, *(held_out or ()))))
+    if longest > training.batch_size:
+        but = f"a batch is counted in tokens, and the longest sentence has {longest}"
+        raise refusal("batch_size", training.batch_size, but, f"{longest} or more")
     reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
     reading["micro_batch"] = training.micro_batch
     return Job(

@@ -38,6 +38,7 @@ from accel.tasks.pairs import (
 )
 from accel.trained.kinds import CONTEXTS, can
 from accel.trained.opening import Model
+from accel.trained.options import OptionError
 from accel.training.communicator import Communicator
 
 STEPS = 100_000
@@ -96,7 +97,12 @@ def _settle(options: argparse.Namespace) -> None:
         options.fields = options.fields or list(fields)
     if not options.fields:
         options.source, options.target = options.source or _ENDS[0], options.target or _ENDS[1]
-    for name, value in (_OF_GPST | (values if options.kind in MODELS else {})).items():
+    if options.kind not in MODELS:
+        for name, value in _OF_GPST.items():
+            if getattr(options, name) not in (None, *([value] if options.resume else [])):  # older runs stored these
+                raise OptionError(name, f"is for {' and '.join(MODELS)}: leave it out")
+        return
+    for name, value in (_OF_GPST | values).items():
         if getattr(options, name) is None:
             setattr(options, name, value)
 

@@ -46,7 +46,10 @@ def vector_files(options: argparse.Namespace, kinds: Sequence[str]) -> tuple[lis
         raise ValueError(f"--vectors: is for {', '.join(kinds)}; {with_article(options.kind)} takes none")
     if options.learn_vectors and len(files) != 1:
         raise ValueError(f"--learn-vectors: is for one file of --vectors, not for {len(files)}; name one")
-    return files, is_older or options.learn_vectors
+    is_learned = is_older or options.learn_vectors
+    if options.vector_words is not None and (is_learned or not files) and not options.resume:
+        raise ValueError("--vector-words: is for --vectors that are not learned; leave it out")
+    return files, is_learned
 
 
 def words_and_tables(options: argparse.Namespace, files: Sequence[Path]) -> tuple[Words, Tables]:

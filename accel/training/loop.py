@@ -227,7 +227,7 @@ def _validate(run: Run, batches: Iterable[Any], measure: Measure | None, directo
         state = run.description | {"step": run.step} | line
         write(run, directory / BEST, lambda: Checkpoint(on_host(run.learned_to_use()), state))
     run.results.append(result)
-    if run.training.optimizer == "nt_asgd":
+    if run.training.optimizer == "nt_asgd" and run.step % run.training.validate_every == 0:
         _average(run)
     run.clock = time.perf_counter()
     return line

@@ -33,6 +33,17 @@ def changes(saved: Mapping[str, Any], config: Any, training: TrainingConfig) -> 
     return different
 
 
+def results(saved: Mapping[str, Any], training: TrainingConfig) -> list[float]:
+    """Return the results of the validations so far, for a run that goes on from the state of a checkpoint.
+
+    The last step is validated in any case. Where more steps follow it, the run is that of so many steps from the
+    beginning on, so that an additional result does not count.
+    """
+    found, before = list(saved.get("results", [])), saved.get("training", {})
+    is_lengthened = saved["step"] == before.get("steps", 0) < training.steps
+    return found[:-1] if is_lengthened and saved["step"] % before["validate_every"] else found
+
+
 def may_change(name: str, different: Mapping[str, Change]) -> bool:
     """Return whether a resumed run may have another value of a setting, with these differences in all."""
     return name in FREE or (name in FOLLOW_STEPS and "steps" in different)

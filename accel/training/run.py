@@ -22,7 +22,7 @@ from accel.training import optimizer
 from accel.training.buckets import MOST_BYTES, Bucket, buckets
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
 from accel.training.communicator import Communicator, all_gather
-from accel.training.resumed_settings import Change, changes, may_change
+from accel.training.resumed_settings import Change, changes, may_change, results
 from accel.training.schedule import ends_after_restart, has_ended, plateau
 from accel.training.settings import TrainingConfig
 
@@ -236,7 +236,7 @@ def restore_run(run: Run, path: Path) -> Any:
         start += n_rows
     run.optimizer.step, run.optimizer.averaged = saved["step"], saved.get("averaged", 0)
     run.saved_step = saved["step"]
-    run.best, run.results = saved["best"], saved.get("results", [])
+    run.best, run.results = saved["best"], results(saved, run.training)
     return saved["position"]
 
 
@@ -277,7 +277,7 @@ def open_metrics(path: Path, step: int, rank: int) -> IO[str]:
     """Open the metrics for appending, without lines after `step`, which an interrupted run may have left."""
     if rank > 0:
         return open(os.devnull, "w", encoding="utf-8")
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[:step] if path.exists() else []
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[:step] if path.exists() else []
     temporary = path.with_suffix(".temporary")
     temporary.write_text("".join(lines), encoding="utf-8")
     os.replace(temporary, path)

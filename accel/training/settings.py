@@ -79,6 +79,8 @@ class TrainingConfig:
             select=one_of(SELECTIONS), keep_checkpoints=zero, micro_batch=or_none(one), recompute=FLAG,
             precision=one_of(PRECISIONS),
         )  # fmt: skip
+        if self.seed >= 2**64:
+            raise refusal("seed", self.seed, "it has more than 64 bits", "a number below 2**64")
         if self.optimizer == "nt_asgd" and self.select != "loss":
             raise refusal("select", self.select, "nt_asgd selects by the loss", "loss, or another optimizer")
         if self.least_rate > self.maximum_rate:

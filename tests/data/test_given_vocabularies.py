@@ -132,6 +132,7 @@ def test_the_vocabulary_of_a_run_without_its_labels(tmp_path: Path) -> None:
         ("vocab.txt", "a\nb\n", r"vocab.txt: not a list of word pieces: it does not have \[UNK\]; give a run"),
         ("vocabulary.json", '{"words": ["a"], "unknown": null}', "vocabulary.json: not a vocabulary: 'model'; give"),
         ("vocab.json", '{"a": 1}', "vocab.json: not a list of byte pairs: it does not have 'Ġ', a blank"),
+        ("vocab.json", "{", "vocab.json: Expecting property name .*; give a run"),
         ("readme", "", "no vocabulary in this folder; give a run"),
     ],
 )

@@ -6,6 +6,7 @@ import gzip
 import lzma
 import os
 import threading
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,18 @@ def test_broken_archives_are_named(write: Any, name: str) -> None:
             list(read_sentences(write(broken, name)))
 
 
+def test_an_encrypted_archive_is_named(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "data.zip", "w") as packed:
+        packed.writestr("trees", TEXT)
+    content = (tmp_path / "data.zip").read_bytes()
+    for header, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # bit 0 says that the file is encrypted
+        at = content.index(header) + flags
+        content = content[:at] + bytes([content[at] | 1]) + content[at + 1 :]
+    (tmp_path / "data.zip").write_bytes(content)
+    with pytest.raises(TreebankError, match="data.zip/trees: broken archive: .*encrypted"):
+        list(read_sentences(tmp_path / "data.zip" / "trees"))
+
+
 def test_unknown_grouping_is_refused() -> None:
     with pytest.raises(ValueError, match='documents must be "none", "blank" or "column", not \'line\''):
         Reading(documents="line")
@@ -172,6 +185,10 @@ def test_a_corpus_is_encoded_once_and_again_when_anything_changes(
     write(TEXT + "(S (NP it) (VP sings))\n")
     assert len(load_corpus(path, vocabulary, cache)) == 4
     assert len(calls) == 4
+    for folder in cache.iterdir():
+        (folder / "actions.npy").write_bytes(b"")
+    with pytest.raises(ValueError, match="damaged: .*; remove this folder, and it is written again"):
+        load_corpus(path, vocabulary, cache)
 
 
 def test_nothing_is_left_of_a_failed_encoding(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,11 @@ def test_card(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) 
     assert re.search(r"- `data`: train.trees, 8 bytes, SHA-256 [0-9a-f]{64}\n", card)
     assert "- `validation`: gone.trees, no longer there at the export\n" in card
     assert "| steps | 7 |\n" in card and "| test perplexity | 12.5000 |\n| test accuracy all | 0.2500 |\n" in card
+    grove("export", run / "checkpoint.safetensors", tmp_path / "last")
+    assert "test perplexity" not in (tmp_path / "last" / "README.md").read_text()  # which is the best one's
+    (run / "checkpoint.evaluation.json").write_text('{"perplexity": 99.0}')
+    grove("export", run / "checkpoint.safetensors", tmp_path / "tested")
+    assert "| test perplexity | 99.0000 |\n" in (tmp_path / "tested" / "README.md").read_text()
     command = "grove train --task trees --out RUN --steps 7 --set d_model=8 --set d_ff=8 --data train.trees"
     assert f"{command} --validation gone.trees" in card and " --keep-tags" in card and "cc-by-4.0. The data" in card
     for path in (tmp_path / "folder").iterdir():

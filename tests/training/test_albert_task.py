@@ -89,6 +89,17 @@ def test_a_test_without_words_is_named_before_the_training(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_batch_has_room_for_the_longest_sentence(text: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    """Named before the training; and lines that are longer than SentencePiece reads by default give pieces, too."""
+    (tmp_path / "long").write_text("birds sing and dogs sleep " * 300 + "\n")
+    command = ("train", "--task", "masked_words", "--data", tmp_path / "long", "--vocabulary-size", 70, *SMALL)
+    wrong = mistake(*command, "--validation", text, "--out", tmp_path / "run", "--set", "batch_size=39")
+    assert wrong == (
+        "batch_size: 39, but a batch is counted in tokens, and the longest sentence has 40; use 40 or more"
+    )
+    assert not (tmp_path / "run").exists()
+
+
 def test_pretrained(pretrained: Path, grove: Callable[..., str]) -> None:
     lines = [json.loads(line) for line in (pretrained / "metrics.jsonl").read_text().splitlines()]
     assert any("validation_accuracy" in line for line in lines) or any("accuracy" in str(line) for line in lines)

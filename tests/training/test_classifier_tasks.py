@@ -101,6 +101,9 @@ def test_frozen_tables_are_kept_and_resumed(
     assert grove("evaluate", tmp_path / "exported", "--data", tmp_path / "data.tsv") == scores
     shown = " ".join(grove("info", run).split())
     assert f"vectors {tmp_path}/a {tmp_path}/b" in shown
+    learned = ("--vectors", tmp_path / "a", "--learn-vectors", "--vector-words", 1, "--out", tmp_path / "x")
+    wrong = mistake("train", "--task", "sentiment", "--model", "on_lstm", *data, *learned)
+    assert wrong == "--vector-words: is for --vectors that are not learned; leave it out"
     wrong = mistake("train", "--out", run, "--resume", "--vectors", tmp_path / "c")
     assert wrong.startswith(f"{run}: a resumed run keeps its settings: --vectors: ")
     wrong = mistake("train", "--task", "sentiment", "--out", tmp_path / "x", *data, "--vectors", run / "config.json")

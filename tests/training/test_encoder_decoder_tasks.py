@@ -117,6 +117,7 @@ HEADER = "split\tlabel\tverb_index\tsentence\tn_intervening\tn_diff_intervening\
         ("arithmetic", "data", "x=1,y=2,x+y:3\nx=1,y=2,x+y\n", "data:2: no colon"),
         ("agreement", "data", HEADER.replace("label\t", ""), "data:1: the header has no column 'label'"),
         ("agreement", "data", HEADER + "train\tVBX\t1\tdogs run\t0\t0\n", "data:2: unknown label 'VBX'"),
+        ("agreement", "data", HEADER + "train\tVBP\t1\tdogs run\t0\t0\n", "data: no items of the split dev"),
         ("translation", "train.up", "A\n", "train.lo:2: {}/train.up ends before this line"),
         ("translation", "dev.up", "A\n" * 21, "dev.up:21: {}/dev.lo ends before this line"),
         ("translation", "train.up", "A\n \n", "train.up:2: an empty sentence"),

@@ -66,6 +66,22 @@ def test_an_average_begins_anew_and_ends_the_training(tmp_path: Path, monkeypatc
     assert run(tmp_path, training=training, resume=True) == {}
 
 
+def test_a_lengthened_training_is_that_of_so_many_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The validation of a last step that is no multiple of `validate_every` does not count when more follow."""
+    losses = {2: 2.0, 4: 3.0, 5: 9.0, 6: 1.5, 8: 2.0}
+    rules = {"optimizer": "nt_asgd", "schedule": "constant", "nonmonotone": 0, "validate_every": 2, "steps": 8}
+    for name, steps in (("whole", [8]), ("parts", [3, 5, 8])):
+        step = iter([2, 4, 6, 8] if name == "whole" else [2, 3, 4, 5, 6, 8])
+        monkeypatch.setattr(train, "evaluate", lambda *_, step=step: {"loss": losses.get(next(step), 9.0)})
+        for n in steps:
+            run(tmp_path / name, training=replace(TRAINING, **rules | {"steps": n}), resume=(tmp_path / name).exists())
+    whole, parts = (checkpoint.load(tmp_path / name / train.NEWEST, SHAPES) for name in ("whole", "parts"))
+    for state in ("results", "averaged", "step"):
+        assert whole.state[state] == parts.state[state]
+    for name, value in whole.optimizer["average"].items():
+        np.testing.assert_array_equal(value, parts.optimizer["average"][name])
+
+
 @pytest.mark.parametrize("rule", ["adam", "nt_asgd"])
 def test_the_best_checkpoint_holds_what_was_validated(tmp_path: Path, rule: str) -> None:
     """The parameters of its step, not those of the end; with NT-ASGD the average."""
@@ -160,6 +176,7 @@ def test_data_that_end_are_named(tmp_path: Path) -> None:
         ({"steps": 0}, "steps: 0, but the least whole number is 1; use 1 or more"),
         ({"warmup_steps": -1}, "warmup_steps: -1, but the least whole number is 0"),
         ({"least_rate": 0.1}, "least_rate: 0.1, but maximum_rate is 0.005; use at most that"),
+        ({"seed": 2**64}, f"seed: {2**64}, but it has more than 64 bits; use a number below"),
         ({"seed": -1}, "seed: -1, but the least whole number is 0; use 0 or more"),
         ({"clip_norm": 0.0}, "clip_norm: 0.0, but it is above 0 and finite; use a number above 0, or none"),
     ],

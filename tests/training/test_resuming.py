@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from accel import cli
+from accel.commands.resuming import why_ended
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint, lock
 from accel.training.run import BEST, METRICS, NEWEST, TrainingError
+from accel.training.settings import TrainingConfig
 from tests.fixtures.command_line import Grove
 from tests.fixtures.toy_house import House, train
 from tests.fixtures.toy_run import metrics
@@ -185,6 +187,30 @@ def test_a_finished_run_is_lengthened(house: House, tmp_path: Path, run_grove: G
     assert after == metrics(tmp_path / "long")[6]["learning_rate"]
     status, _, err = run_grove("train", "--out", directory, "--resume")
     assert "all 12 steps are made; a larger --steps lengthens the run" in err.splitlines() and not status
+
+
+def test_steps_that_were_a_setting_are_lengthened(
+    house: House, tmp_path: Path, run_grove: Grove, mistake: Callable[..., str]
+) -> None:
+    directory = tmp_path / "run"
+    first = [word for word in train(directory, house.data, "--set", "steps=3") if word != "--steps=6"]
+    assert run_grove(*first)[0] == 0 and len(metrics(directory)) == 3
+    assert run_grove("train", "--out", directory, "--resume", "--steps", 5)[0] == 0
+    assert len(metrics(directory)) == 5
+    wrong = mistake("train", "--out", directory, "--resume", "--steps", 7, "--set", "steps=6")
+    assert wrong == "--set steps: --steps gives it, too; leave one of them out"
+    (directory / "config.json").unlink()
+    again = (*train(directory, house.data, "--steps", "6"), "--resume", "--set", "checkpoint_every=2")
+    assert run_grove(*again)[0] == 0 and len(metrics(directory)) == 6
+
+
+def test_why_a_training_ended() -> None:
+    training = TrainingConfig(stop_after=2)
+    assert why_ended([3.0, 2.0, 2.5, 2.0], training) == ("2 validations were not better", "stop_after")
+    average = TrainingConfig(optimizer="nt_asgd", schedule="constant", nonmonotone=0, restart_after=3)
+    reason = "the losses of the average after validation 3 stalled"
+    assert why_ended([2.0, 3.0, 2.5, 2.0, 2.1], average) == (reason, "restart_after")
+    assert why_ended([2.0], training) == why_ended([2.0, 3.0], average) == ("", "")
 
 
 def test_what_was_given_before_may_be_given_again_and_files_may_move(

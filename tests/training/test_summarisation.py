@@ -59,6 +59,8 @@ def test_mistakes(parallel: Path, run_grove: Grove) -> None:
     assert status == 2 and "train.up:" in err and "tokens, more than a batch may have, 5" in err
     status, _, err = run_grove(*summarisation(parallel, "--source", "article"))
     assert status == 2 and "train.article" in err
+    status, _, err = run_grove(*summarisation(parallel, "--epochs", 2))
+    assert status == 2 and err == "grove: error: --epochs: is for gpst and gpt2: leave it out\n"
     (parallel / "train.up").write_text("A\n")
     status, _, err = run_grove(*summarisation(parallel))
     assert status == 2 and f"train.lo:2: {parallel}/train.up ends before this line" in err

@@ -88,7 +88,10 @@ class SizedBatches:
         self._state, self._planned = state, None
         if state["batch"]:
             pool = self._order.take(self._pool)
-            self._planned = None if pool is None else self._plan(pool)
+            self._planned = [] if pool is None else self._plan(pool)
+            if state["batch"] >= len(self._planned):
+                reason = f"{len(self._planned)} of the next batches, before there were more: the data have changed"
+                raise ValueError(f"batch {state['batch'] + 1}: {reason}; train in another directory")
 
     def _in_parts(self, examples: np.ndarray) -> Any:
         if self._micro_batch is None:

@@ -42,6 +42,8 @@ def open_member(archive: Path, name: str) -> BinaryIO:
             return io.BytesIO(packed.extractfile(member).read())  # type: ignore[union-attr]
     except KeyError:
         raise FileNotFoundError(errno.ENOENT, "no such file in this archive", f"{archive}/{name}") from None
+    except RuntimeError as error:  # of zipfile: encrypted, or packed in an unknown way
+        raise zipfile.BadZipFile(str(error)) from error
 
 
 def open_members(archive: Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:

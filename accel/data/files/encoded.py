@@ -46,12 +46,15 @@ def load_encoded(
             with ExitStack() as files:
                 encode({name: files.enter_context(Growing(partial, name, dtype)) for name, dtype in dtypes.items()})
             os.replace(partial, folder)
-        except OSError:
+        except OSError as error:
             if not folder.is_dir():  # otherwise another process has written it
-                raise
+                raise OSError(error.errno, error.strerror, error.filename or str(folder)) from error
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-    return {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in dtypes}
+    try:
+        return {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in dtypes}
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{folder}: damaged: {error}; remove this folder, and it is written again") from error
 
 
 class Growing:
@@ -75,6 +78,8 @@ class Growing:
         with self._file:
             self._file.seek(0)
             self._write_header()  # the header has room for any size
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def _write_header(self) -> None:
         fields = {"descr": npy.dtype_to_descr(self._dtype), "fortran_order": False, "shape": (self.size,)}

@@ -123,6 +123,7 @@ def train_albert_pieces(lines: Iterable[str], size: int) -> AlbertPieces:
             eos_id=-1,
             control_symbols=[FIRST, SEPARATOR, MASK],
             hard_vocab_limit=False,
+            max_sentence_length=2**30,  # bytes: by default longer lines are left out
             num_threads=1,
             minloglevel=2,
         )

@@ -57,10 +57,16 @@ def _of_run(data: bytes) -> Vocabulary:
 
 def _byte_pairs(pairs: Path, merges: Path) -> Vocabulary:
     """Return the vocabulary of GPT-2's two files; ValueError if they are not such files."""
-    ids = json.loads(pairs.read_text(encoding="utf-8"))
+    try:
+        ids = json.loads(pairs.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{pairs}: {error}; give {_FORMS}") from error
     if not isinstance(ids, dict) or MARK not in ids:
         raise ValueError(f"{pairs}: not a list of byte pairs: it does not have {MARK!r}, a blank")
-    lines = merges.read_text(encoding="utf-8").splitlines()
+    try:
+        lines = merges.read_text(encoding="utf-8").splitlines()
+    except ValueError as error:
+        raise ValueError(f"{merges}: {error}; give {_FORMS}") from error
     ordered = [line for line in lines if line and not line.startswith("#version")]
     for number, line in enumerate(ordered, 1):
         if len(line.split(" ")) != 2 or line.replace(" ", "") not in ids:

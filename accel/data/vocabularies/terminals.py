@@ -71,6 +71,7 @@ def _trained(words: dict[str, int], room: int, **options: bool) -> tuple[tuple[s
         vocab_size=room + 1,  # one more for the unknown piece, which is unused because bytes cover everything
         byte_fallback=True,
         character_coverage=1.0,
+        max_sentence_length=2**30,  # bytes: by default longer words are left out
         normalization_rule_name="identity",
         unk_id=0,
         bos_id=-1,
