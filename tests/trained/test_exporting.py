@@ -81,6 +81,7 @@ def test_card(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) 
     assert re.search(r"- `data`: train.trees, 8 bytes, SHA-256 [0-9a-f]{64}\n", card)
     assert "- `validation`: gone.trees, no longer there at the export\n" in card
     assert "| steps | 7 |\n" in card and "| test perplexity | 12.5000 |\n| test accuracy all | 0.2500 |\n" in card
+    (run / "checkpoint.safetensors").write_bytes((run / "best.safetensors").read_bytes())
     grove("export", run / "checkpoint.safetensors", tmp_path / "last")
     assert "test perplexity" not in (tmp_path / "last" / "README.md").read_text()  # which is the best one's
     (run / "checkpoint.evaluation.json").write_text('{"perplexity": 99.0}')

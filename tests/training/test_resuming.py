@@ -14,11 +14,9 @@ from pathlib import Path
 import pytest
 
 from accel import cli
-from accel.commands.resuming import why_ended
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint, lock
 from accel.training.run import BEST, METRICS, NEWEST, TrainingError
-from accel.training.settings import TrainingConfig
 from tests.fixtures.command_line import Grove
 from tests.fixtures.toy_house import House, train
 from tests.fixtures.toy_run import metrics
@@ -170,47 +168,6 @@ def test_settings_are_what_a_run_writes_first(
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".json"] == ["config.json"]
     monkeypatch.undo()
     assert run_grove(*train(tmp_path, house.data))[0] == 0
-
-
-def test_a_finished_run_is_lengthened(house: House, tmp_path: Path, run_grove: Grove) -> None:
-    """Its schedule is that of the new number of steps, and a line says what happens to the rate."""
-    directory = copy_of(house, tmp_path)
-    status, _, err = run_grove("train", "--out", directory, "--resume", "--steps", 12)
-    before, after = (line["learning_rate"] for line in metrics(directory)[5:7])
-    change = f"the learning rate goes from {before:.3g} to {after:.3g}"
-    steps = "6 steps are made; 12 are to be made in all, before it was 6"
-    assert f"{steps}: the cosine schedule is now that of 12 steps; {change}" in err.splitlines() and not status
-    assert after > 10 * before
-    assert [line["step"] for line in metrics(directory)] == list(range(1, 13))
-    assert metrics(directory)[:6] == metrics(house.folder / "tg")
-    run_grove(*train(tmp_path / "long", house.data, "--validation", str(house.valid), "--steps", "12"))
-    assert after == metrics(tmp_path / "long")[6]["learning_rate"]
-    status, _, err = run_grove("train", "--out", directory, "--resume")
-    assert "all 12 steps are made; a larger --steps lengthens the run" in err.splitlines() and not status
-
-
-def test_steps_that_were_a_setting_are_lengthened(
-    house: House, tmp_path: Path, run_grove: Grove, mistake: Callable[..., str]
-) -> None:
-    directory = tmp_path / "run"
-    first = [word for word in train(directory, house.data, "--set", "steps=3") if word != "--steps=6"]
-    assert run_grove(*first)[0] == 0 and len(metrics(directory)) == 3
-    assert run_grove("train", "--out", directory, "--resume", "--steps", 5)[0] == 0
-    assert len(metrics(directory)) == 5
-    wrong = mistake("train", "--out", directory, "--resume", "--steps", 7, "--set", "steps=6")
-    assert wrong == "--set steps: --steps gives it, too; leave one of them out"
-    (directory / "config.json").unlink()
-    again = (*train(directory, house.data, "--steps", "6"), "--resume", "--set", "checkpoint_every=2")
-    assert run_grove(*again)[0] == 0 and len(metrics(directory)) == 6
-
-
-def test_why_a_training_ended() -> None:
-    training = TrainingConfig(stop_after=2)
-    assert why_ended([3.0, 2.0, 2.5, 2.0], training) == ("2 validations were not better", "stop_after")
-    average = TrainingConfig(optimizer="nt_asgd", schedule="constant", nonmonotone=0, restart_after=3)
-    reason = "the losses of the average after validation 3 stalled"
-    assert why_ended([2.0, 3.0, 2.5, 2.0, 2.1], average) == (reason, "restart_after")
-    assert why_ended([2.0], training) == why_ended([2.0, 3.0], average) == ("", "")
 
 
 def test_what_was_given_before_may_be_given_again_and_files_may_move(
