@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from accel import cpu
-from accel.verify.arrays import to_library, to_numpy
+from accel.verify.arrays import to_library
 from accel.verify.compare import (
     FLOAT32,
     FLOAT64,
@@ -21,7 +21,7 @@ from accel.verify.compare import (
     rounded,
 )  # fmt: skip
 from accel.verify.expected import NEIGHBOURS, cast, references
-from accel.verify.op import Case, Example, Op
+from accel.verify.op import Case, Example, Op, is_float
 from accel.verify.precision import declared, held
 
 STEP = 1e-5
@@ -119,12 +119,12 @@ class ExpectedGradients:
 
             def outputs(*arguments: Any, **options: Any) -> tuple[Any, ...]:
                 out = getattr(backend, op.name)(*arguments, **options)
-                return tuple(y * to_library(factor(y), backend) if _is_float(y) else y for y in out)
+                return tuple(y * to_library(factor(y), backend) if is_float(y) else y for y in out)
 
             moved = backend
             if hasattr(backend, f"{op.name}_vjp"):  # an autograd computes its outputs itself
                 moved = SimpleNamespace(**vars(backend) | {"xp": backend.xp, op.name: outputs})
-            arguments = {key: x * factor(x) if _is_float(x) else x for key, x in op.batched(self.case).items()}
+            arguments = {key: x * factor(x) if is_float(x) else x for key, x in op.batched(self.case).items()}
             self._near.append(op.vjp(moved, arguments, self.d_out * factor(self.d_out)))
         return self._near[:count]
 
@@ -160,10 +160,6 @@ def compare_narrow(expected: ExpectedGradients, narrow: Example) -> None:
         except AssertionError:
             if count == NEIGHBOURS[-1]:
                 raise
-
-
-def _is_float(x: Any) -> bool:
-    return hasattr(x, "shape") and to_numpy(x).dtype.kind == "f"
 
 
 def check_gradients(backend: ModuleType, op: Op, case: Case, seed: int) -> None:

@@ -58,10 +58,7 @@ class Op:
         positional, options = self.arguments(backend, arguments)
         outputs = arrays_of(kernel_of(backend, self.name)(*positional, **options), self.name)
         names = [name for name in arguments if name not in self.options]
-        for name, x in zip(names, positional, strict=True):
-            if isinstance(arguments[name], np.ndarray) and to_numpy(x).tobytes() != arguments[name].tobytes():
-                what = f"{self.clause} {self.name}"
-                raise Disagreement(what, f"argument {name} after the call", "other values", "the same")
+        self._require_unchanged("", names, positional, [arguments[name] for name in names])
         return tuple(to_numpy(x, f"{self.name}: output {number}") for number, x in enumerate(outputs))
 
     def vjp(self, backend: Any, arguments: dict[str, Any], d_out: np.ndarray) -> dict[str, np.ndarray]:
@@ -69,12 +66,11 @@ class Op:
 
         Raises NoGradient if the backend exports no NAME_vjp, and an autograd does not see into its function.
         """
-        positional, options = self.arguments(backend, arguments)
-        function, d_y = kernel_of(backend, self.name), to_library(d_out, backend)
         if hasattr(backend, f"{self.name}_vjp"):
-            outputs = function(*positional, **options)
-            gradients = kernel_of(backend, f"{self.name}_vjp")(d_y, outputs, *positional, **options)
+            gradients = self._own_vjp(backend, arguments, d_out)
         else:
+            positional, options = self.arguments(backend, arguments)
+            function, d_y = kernel_of(backend, self.name), to_library(d_out, backend)
             names = [name for name in arguments if name not in self.options]
             gradients = autograd_vjp(function, positional, options, [names.index(name) for name in self.diff], d_y)
             if gradients is None:
@@ -82,10 +78,55 @@ class Op:
         gradients, expected = arrays_of(gradients, f"{self.name}_vjp"), ", ".join(self.diff)
         if len(gradients) != len(self.diff):
             raise ArrayError(f"{self.name}_vjp returns {len(gradients)} arrays: return the gradients of {expected}")
-        return {
-            name: to_numpy(g, f"{self.name}_vjp: the gradient of {name}")
-            for name, g in zip(self.diff, gradients, strict=True)
-        }
+        found = {}
+        for name, g in zip(self.diff, gradients, strict=True):
+            found[name] = to_numpy(g, f"{self.name}_vjp: the gradient of {name}")
+            if found[name].dtype != d_out.dtype:
+                what = f"{self.clause} {self.name}_vjp, {name}"
+                raise Disagreement(what, "dtype", found[name].dtype, d_out.dtype)
+        return found
+
+    def _own_vjp(self, backend: Any, arguments: dict[str, Any], d_out: np.ndarray) -> Any:
+        """Return what the backend's NAME_vjp returns.
+
+        Between function and gradient the function is called again, as by another layer, on halves of the floats: only
+        `outputs` may carry over.
+        """
+        function, vjp = (kernel_of(backend, name) for name in (self.name, f"{self.name}_vjp"))
+        positional, options = self.arguments(backend, arguments)
+        outputs = [to_numpy(y) for y in arrays_of(function(*positional, **options), self.name)]
+        halves, _ = self.arguments(backend, {key: x / 2 if is_float(x) else x for key, x in arguments.items()})
+        function(*halves, **options)
+        given = [d_out, *outputs, *(arguments[name] for name in arguments if name not in self.options)]
+        passed = [to_library(x, backend) if isinstance(x, np.ndarray) else x for x in given]
+        d_y, of_function, positional = passed[0], tuple(passed[1 : 1 + len(outputs)]), passed[1 + len(outputs) :]
+        gradients = vjp(d_y, of_function, *positional, **options)
+        names = ["d_out", *(f"outputs[{n}]" for n in range(len(outputs)))]
+        names += [name for name in arguments if name not in self.options]
+        self._require_unchanged("_vjp", names, passed, given)
+        if isinstance(gradients, tuple | list):
+            self._require_apart([d_y, *gradients])
+        return gradients
+
+    def _require_unchanged(
+        self, ending: str, names: Sequence[str], passed: Sequence[Any], given: Sequence[Any]
+    ) -> None:
+        """Raise Disagreement if a function has written to an array that it received."""
+        for name, x, before in zip(names, passed, given, strict=True):
+            if isinstance(before, np.ndarray) and to_numpy(x).tobytes() != before.tobytes():
+                what = f"{self.clause} {self.name}{ending}"
+                raise Disagreement(what, f"argument {name} after the call", "other values", "the same")
+
+    def _require_apart(self, arrays: Sequence[Any]) -> None:
+        """Raise Disagreement if two NumPy arrays are views of one memory: a tape adds up gradients in place.
+
+        One array may come twice; a tape sees that.
+        """
+        own = list({id(x): x for x in arrays if isinstance(x, np.ndarray)}.values())
+        for number, x in enumerate(own):
+            if any(np.shares_memory(x, y) for y in own[:number]):
+                what = f"{self.clause} {self.name}_vjp"
+                raise Disagreement(what, "gradients, and d_out", "two views of one memory", "arrays of their own")
 
     def gradient_source(self, backend: Any) -> str | None:
         """Return where the gradients come from: "vjp", a function of the backend; "autograd"; None if there is none.
@@ -115,6 +156,11 @@ class Op:
             if key not in self.options
         ]
         return positional, {key: arguments[key] for key in self.options}
+
+
+def is_float(x: Any) -> bool:
+    """Return whether an array of any library holds floats."""
+    return hasattr(x, "shape") and to_numpy(x).dtype.kind == "f"
 
 
 def kernel_of(backend: Any, name: str) -> Callable[..., Any]:

@@ -82,3 +82,4 @@ def position_types(max_words: int = 8) -> st.SearchStrategy[list[ActionType]]:
 
 regimes = st.sampled_from(REGIMES)
 seeds = st.integers(0, 2**16)
+dropout_seeds = st.integers(0, 2**64 - 1)

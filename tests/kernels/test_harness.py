@@ -93,3 +93,26 @@ def test_the_neighbour_test_can_fail() -> None:
 
     backend = SimpleNamespace(xp=np, bias_gelu=leaky, __name__="leaky")
     assert first_failure(test_ops.test_neighbours, backend, ROWS["bias_gelu"], filling=np.nan)
+
+    def leaky_in_float32(x: Any, bias: Any) -> Any:
+        return leaky(x, bias) if x.dtype == np.float32 else cpu.bias_gelu(x, bias)
+
+    backend.bias_gelu = leaky_in_float32
+    assert first_failure(test_ops.test_neighbours, backend, ROWS["bias_gelu"], filling=np.nan)
+
+
+def test_a_gradient_of_the_last_call_is_seen() -> None:
+    """Not of the outputs that it is given: in a model with two layers all but the last gradient are wrong."""
+    last = {}
+
+    def layer_norm(x: Any, scale: Any, bias: Any) -> Any:
+        last["outputs"] = cpu.layer_norm(x, scale, bias)
+        return last["outputs"]
+
+    def layer_norm_vjp(d_out: Any, outputs: Any, *arguments: Any) -> Any:
+        return cpu.layer_norm_vjp(d_out, last["outputs"], *arguments)
+
+    backend = backend_with("layer_norm", layer_norm)
+    assert first_failure(test_grads.test_gradients, backend, ROWS["layer_norm"]) is None
+    backend.layer_norm_vjp = layer_norm_vjp
+    assert first_failure(test_grads.test_gradients, backend, ROWS["layer_norm"]) is not None

@@ -14,11 +14,12 @@ from accel import cpu
 from accel.verify import test_gradients as test_grads
 from accel.verify import test_values as test_ops
 from accel.verify.compare import PRECISIONS, rounded
+from accel.verify.op import example_case
 from accel.verify.ops.table import OPS
 from accel.verify.own_backend import OwnBackendError, import_own
 from accel.verify.precision import declared
 from accel.verify.sizes import cases_at_sizes
-from accel.verify.values import check_neighbours_at_size
+from accel.verify.values import check_error, check_neighbours_at_size
 from tests.fixtures.conformance import first_failure
 
 ROWS = {op.name: op for op in OPS}
@@ -134,3 +135,20 @@ def test_a_precision_of_no_operation_is_refused(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(OwnBackendError) as caught:
             import_own(file.name, ROWS)
         assert str(caught.value) == f"{file.name}: precision: {message}"
+
+
+def test_a_kernel_without_float64_is_not_asked_for_it() -> None:
+    """Bad inputs and neighbours are of the declared type, too."""
+
+    def layer_norm(x: Any, scale: Any, bias: Any) -> Any:
+        for name, array in {"x": x, "scale": scale, "bias": bias}.items():
+            if array.dtype != np.float32:
+                raise ValueError(f"{name}: {array.dtype}, but this kernel takes float32")
+        return cpu.layer_norm(x, scale, bias)
+
+    backend = SimpleNamespace(xp=np, layer_norm=layer_norm, precision={"layer_norm": "float32"}, __name__="narrow")
+    row = ROWS["layer_norm"]
+    case = example_case(row)
+    check_neighbours_at_size(backend, row, case)
+    for number in range(len(row.errors)):
+        check_error(backend, row, case, number)

@@ -23,7 +23,7 @@ from accel.verify.op import (
     split_by_x,
 )
 from accel.verify.ops.layers import elements_of_sizes, rows_of_sizes
-from accel.verify.strategies import floats, regimes, seeds
+from accel.verify.strategies import dropout_seeds, floats, regimes, seeds
 from refimpl import attention, layers, randomness
 from refimpl.gpst import composition
 
@@ -66,7 +66,7 @@ def pair_cases(draw: Callable) -> Case:
         }
         for b, n in enumerate(lengths)
     ]
-    drop = {"rate": draw(st.sampled_from([0.0, 0.3, 0.8])), "seed": seed}
+    drop = {"rate": draw(st.sampled_from([0.0, 0.3, 0.8])), "seed": draw(dropout_seeds, label="dropout seed")}
     return Case({"bias": floats(regime, seed + 50, n_roles, size), "n_heads": heads} | drop, examples)
 
 
@@ -80,7 +80,8 @@ def residual_cases(draw: Callable) -> Case:
         {"x": floats(regime, seed + b, n, width), "y": floats(other, seed + 70 + b, n, width)}
         for b, n in enumerate(lengths)
     ]
-    shared = {"bias": floats(regime, seed + 50, width), "rate": draw(st.sampled_from([0.0, 0.3, 0.8])), "seed": seed}
+    drop = {"rate": draw(st.sampled_from([0.0, 0.3, 0.8])), "seed": draw(dropout_seeds, label="dropout seed")}
+    shared = {"bias": floats(regime, seed + 50, width)} | drop
     return Case(shared, examples)
 
 

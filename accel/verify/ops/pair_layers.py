@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accel.verify.op import Case, Example, Op, Outputs, batched_rows, dropping_and_not, pieces
 from accel.verify.ops.gpst_layers import normalised, ref_pair_attention, ref_residual_norm
-from accel.verify.strategies import floats, regimes, seeds
+from accel.verify.strategies import dropout_seeds, floats, regimes, seeds
 from refimpl import layers, randomness
 from refimpl.gpst import composition
 
@@ -45,7 +45,8 @@ def layers_cases(draw: Callable) -> Case:
         }
         for b, n in enumerate(lengths)
     ]
-    drop = {"rate": draw(st.sampled_from([0.0, 0.3, 0.8])), "seeds": list(range(seed, seed + 4 * layers))}
+    of_layers = draw(st.lists(dropout_seeds, min_size=4 * layers, max_size=4 * layers), label="dropout seeds")
+    drop = {"rate": draw(st.sampled_from([0.0, 0.3, 0.8])), "seeds": of_layers}
     return Case(stack_of_layers(seed + 60, layers, n_roles, heads, width, f) | {"n_heads": heads} | drop, examples)
 
 
