@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -71,6 +72,17 @@ def test_an_exported_folder(house: House, tmp_path: Path, grove: Callable[..., s
     shown, of_run = (rows(grove("info", folder)) for folder in (tmp_path / "exported", house.folder / "tg"))
     assert all(shown[name] == of_run[name] for name in ("model", "sizes", "training", "task"))
     assert shown["steps"] == "6 of 6, in model.safetensors" and "process" not in shown
+
+
+@pytest.mark.parametrize(("length", "shown"), [({}, True), ({"tokens": 99}, False), ({"set": ["steps=6"]}, False)])
+def test_seconds_of_an_epoch_are_shown_where_epochs_are_counted(
+    length: dict[str, object], shown: bool, house: House, tmp_path: Path, grove: Callable[..., str]
+) -> None:
+    run = Path(shutil.copytree(house.folder / "tg", tmp_path / "run"))
+    content = json.loads((run / "config.json").read_text())
+    content["options"] |= {"epochs": 2, "steps": None, "set": []} | length
+    (run / "config.json").write_text(json.dumps(content))
+    assert rows(grove("info", run))["seconds"].endswith(" an epoch of 3 steps") == shown
 
 
 def test_what_is_no_run(tmp_path: Path, mistake: Callable[..., str]) -> None:

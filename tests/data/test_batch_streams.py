@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accel.data.batches.sized import SizedBatches
 from accel.data.batches.trees import Batch
 from accel.data.corpora.treebank import Corpus
 from tests.fixtures.tree_batches import CONFIGS, TREES, TXL_CONFIGS, Config, batches, rows_of
@@ -97,6 +98,18 @@ def test_closing_ends_the_thread() -> None:
 def test_a_finished_stream_stays_finished() -> None:
     with batches(prefetch=1) as stream:
         assert list(stream) and not list(stream)
+
+
+def test_a_position_beyond_the_batches_of_a_pool_is_refused() -> None:
+    """As where sentences have become shorter since."""
+
+    def stream(size: int) -> SizedBatches:
+        return SizedBatches(6, 4, lambda _: size, lambda rows: rows, names=("row", "cells"), seed=1, epochs=None)
+
+    longer = stream(2)
+    assert [len(next(longer)) for _ in range(2)] == [2, 2]
+    with pytest.raises(ValueError, match="^batch 3: 2 of the next batches, before there were more: the data have"):
+        stream(1).restore(longer.state())
 
 
 EMPTY = Corpus(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
