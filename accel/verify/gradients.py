@@ -178,6 +178,21 @@ def check_gradients(backend: ModuleType, op: Op, case: Case, seed: int) -> None:
     compare_narrow(ExpectedGradients(op, backend, case, expected.d_out, wide), narrow)
 
 
+def check_finite_gradients(backend: ModuleType, op: Op, case: Case, seed: int) -> None:
+    """Raise AssertionError unless float32 gradients are finite; a kernel of a declared precision may overflow."""
+    if declared(backend, op) is not None:
+        return
+    shape = np.concatenate([out[0] for out in references(op, case, np.float64)]).shape
+    d_out = np.random.default_rng([seed, 99]).standard_normal(shape)
+    with np.errstate(all="ignore"):
+        gradients = gradients_of(op, backend, case, d_out, np.float32)
+    for name, g in gradients.items():
+        if not np.isfinite(g).all():
+            at = tuple(int(i) for i in np.argwhere(~np.isfinite(g))[0])
+            what = f"{op.clause} {op.name}_vjp in float32, {name}"
+            raise Disagreement(what, str(list(at)), g[at], "a finite number")
+
+
 def gentle(case: Case) -> Case:
     """Scale every array to at most 2, so that a central difference can follow: huge scores make a step of a softmax."""
 
