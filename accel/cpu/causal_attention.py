@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats, check_offsets
-from accel.cpu.support.kernels import exp, keep_threshold, kept, kernel, row_max
+from accel.cpu.support.kernels import exp, keep_threshold, kept, kernel, row_max, seed_of_dropout
 from accel.cpu.support.rows import row_dot, row_sum
 from accel.cpu.support.team import share, team_kernel
 
@@ -58,7 +58,7 @@ def causal_attention(
     sequences = np.repeat(np.arange(len(n_blocks)), n_blocks)
     blocks = np.arange(len(sequences)) - np.repeat(np.cumsum(n_blocks) - n_blocks, n_blocks)
     out, lse = np.zeros(q.shape, q.dtype), np.empty(q.shape[:2], q.dtype)
-    dropout = (q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed))
+    dropout = (q.dtype.type(1 / (1 - rate)), threshold, seed_of_dropout(seed))
     _forward(*inputs, query_offsets, key_offsets, sequences, blocks, *dropout, out, lse)
     return out, lse
 
@@ -76,7 +76,7 @@ def causal_attention_vjp(
     d_content, d_position = np.zeros(q.shape, q.dtype), np.zeros(q.shape, q.dtype)
     d_k, d_v = np.zeros_like(inputs[2]), np.zeros_like(inputs[3])
     d_r = np.zeros((max(1, min(len(query_offsets) - 1, GROUPS)), *inputs[4].shape), q.dtype)
-    dropout = (q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed))
+    dropout = (q.dtype.type(1 / (1 - rate)), threshold, seed_of_dropout(seed))
     delta = (d_out * outputs[0]).sum(axis=2)
     g = np.ascontiguousarray(d_out)
     _backward(*inputs, query_offsets, key_offsets, *dropout, g, outputs[1], delta, d_content, d_position, d_k, d_v, d_r)

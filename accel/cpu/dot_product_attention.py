@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats, check_offsets
 from accel.cpu.support.few_queries import FEW, MOST_KEYS, attend_few, attend_few_vjp
-from accel.cpu.support.kernels import exp, keep_threshold, kept, kernel
+from accel.cpu.support.kernels import exp, keep_threshold, kept, kernel, seed_of_dropout
 from accel.cpu.support.rows import dot
 from accel.cpu.support.team import share, team_kernel
 from accel.cpu.support.tiles import add_product
@@ -101,7 +101,7 @@ def _check(
     if n_keys.max(initial=0) >= MOST_KEYS:
         raise ValueError(f"key_offsets: a sequence of {n_keys.max()} keys, but fewer than {MOST_KEYS} are possible")
     threshold = keep_threshold(rate)
-    return q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed)
+    return q.dtype.type(1 / (1 - rate)), threshold, seed_of_dropout(seed)
 
 
 def _table(x: Float) -> Float:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accel.cpu.support.arguments import check_floats, check_indices
-from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, row_max
+from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, row_max, seed_of_dropout
 from accel.cpu.support.rows import row_dot, row_sum
 from accel.cpu.support.team import LEAST, share, team_kernel
 
@@ -111,7 +111,7 @@ def dropout(x: Float, rate: float, seed: int) -> tuple[Float]:
 def dropped(x: Float, scale: float, rate: float, seed: int) -> Float:
     """Return x with elements set to 0 at `rate`, the others multiplied by `scale`."""
     threshold, y, chunks = keep_threshold(rate), np.empty(x.shape, x.dtype), n_chunks(x.size, CHUNK_ELEMENTS)
-    _dropout(np.ascontiguousarray(x).ravel(), x.dtype.type(scale), np.uint64(seed), threshold, y.ravel(), chunks)
+    _dropout(np.ascontiguousarray(x).ravel(), x.dtype.type(scale), seed_of_dropout(seed), threshold, y.ravel(), chunks)
     return y
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from accel.cpu.layers import EPSILON, centre
 from accel.cpu.support.arguments import check_floats, check_indices
-from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks
+from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, seed_of_dropout
 from accel.cpu.support.rows import add, dot, row_dot, row_sum
 from accel.cpu.support.team import LEAST, share, team_kernel
 
@@ -74,7 +74,7 @@ def _check(x: Float, bias: Float, roles: Int, n_heads: int, rate: float, seed: i
 
 def _dropout(x: Float, rate: float, seed: int) -> tuple[Any, np.uint64, np.uint64]:
     threshold = keep_threshold(rate)
-    return x.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed)
+    return x.dtype.type(1 / (1 - rate)), threshold, seed_of_dropout(seed)
 
 
 @kernel()

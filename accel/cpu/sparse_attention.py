@@ -26,7 +26,7 @@ from accel.cpu.support.edges import (
     set_dots,
     sum_edges,
 )
-from accel.cpu.support.kernels import chunk_begin, keep_threshold, kernel, n_chunks
+from accel.cpu.support.kernels import chunk_begin, keep_threshold, kernel, n_chunks, seed_of_dropout
 from accel.cpu.support.rows import add, combine
 from accel.cpu.support.team import share, team_kernel
 
@@ -108,7 +108,7 @@ def _check(
     check_indices("relative", relative, keys.size, sizes["P"])
     check_offsets("row_offsets", row_offsets, sizes["N"], keys.size)
     threshold = keep_threshold(rate)
-    return q.dtype.type(1 / (1 - rate)), threshold, np.uint64(seed)
+    return q.dtype.type(1 / (1 - rate)), threshold, seed_of_dropout(seed)
 
 
 def _table(x: Float) -> Float:

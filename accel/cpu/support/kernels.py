@@ -160,3 +160,10 @@ def keep_threshold(rate: float) -> np.uint64:
     if not 0 <= rate < 1:
         raise ValueError(f"rate: {rate} is not in [0, 1)")
     return np.uint64(int(rate * 2**32))
+
+
+def seed_of_dropout(seed: int) -> np.uint64:
+    """Return the seed of a hash."""
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"seed: {seed} is not in 0..2^64-1")
+    return np.uint64(seed)

@@ -170,6 +170,10 @@ def with_nan(x: np.ndarray) -> np.ndarray:
     return x
 
 
+def with_infinity(x: np.ndarray) -> np.ndarray:
+    return np.where(np.isnan(with_nan(x)), np.inf, x)
+
+
 SEQUENCES = (
     ("sequence 1|empty", cut_offsets),
     ("offsets", replaced("offsets", lambda x: x[::-1].copy())),
@@ -229,6 +233,7 @@ FASTTREES = (
         ),
         errors=(
             ("z|NaN|row 1", replaced("z", with_nan)),
+            ("z|infinity|row 1", replaced("z", with_infinity)),
             ("z", replaced("z", lambda x: x[:, :0])),
         ),
     ),

@@ -107,14 +107,22 @@ LAYERS = (
         batched_rows("x", "rate", "seed"), split_by_x, diff=("x",), moves=False,
         laws=(laws.kept_or_dropped,), sized=(dropout_of_sizes,),
         condition=lambda s, e, start, unit: tuple(2 * np.abs(y) for y in ref_dropout(s, e, start)),
-        errors=(("rate", lambda a: a | {"rate": 1.0}),),
+        errors=(
+            ("rate", lambda a: a | {"rate": 1.0}),
+            ("rate", lambda a: a | {"rate": -0.5}),
+            ("seed", lambda a: a | {"seed": -1}),
+            ("seed", lambda a: a | {"seed": 2**64}),
+        ),
     ),
     Op(
         "embedding", "layers", "LAY-4", output_cases(labelled=False),
         lambda s, e, start: (layers.embedding(s["table"], e["ids"]),),
         batched_rows("table", "ids"), split_by_x, diff=("table",), sized=(embedding_of_sizes,),
         condition=lambda s, e, start, unit: (np.zeros((len(e["ids"]), s["table"].shape[1])),),  # nothing is rounded
-        errors=(("ids", lambda a: a | {"ids": a["ids"] + np.int32(1000)}),),
+        errors=(
+            ("ids", lambda a: a | {"ids": a["ids"] + np.int32(1000)}),
+            ("ids", lambda a: a | {"ids": np.full_like(a["ids"], -1)}),
+        ),
     ),
     Op(
         "cross_entropy", "layers", "LAY-5", output_cases(labelled=True),
@@ -128,6 +136,7 @@ LAYERS = (
         ),
         errors=(
             ("labels", lambda a: a | {"labels": a["labels"] + np.int32(1000)}),
+            ("labels", lambda a: a | {"labels": np.full_like(a["labels"], -2)}),  # -1: no label
             ("bias", lambda a: a | {"bias": np.ones(99)}),
         ),
     ),
