@@ -13,6 +13,7 @@ from accel import cpu
 from accel.verify import test_gradients as test_grads
 from accel.verify import test_values as test_ops
 from accel.verify.mutants import gpst, span_parser, treeformer
+from accel.verify.mutants.contract import CONTRACT
 from accel.verify.mutants.table import MUTANTS
 from accel.verify.op import Op, example_case
 from accel.verify.ops.table import OPS
@@ -23,7 +24,7 @@ ROWS = {op.name: op for op in OPS}
 Function = Callable[..., Any]
 
 
-@pytest.mark.parametrize(("name", "mutant"), MUTANTS, ids=lambda x: getattr(x, "__name__", x))
+@pytest.mark.parametrize(("name", "mutant"), (*MUTANTS, *CONTRACT), ids=lambda x: getattr(x, "__name__", x))
 def test_every_mutant_is_caught(name: str, mutant: Function) -> None:
     assert fails_in_its_row(name, mutant)
 

@@ -120,13 +120,7 @@ def spans_count_from_the_batch(distances: Any, offsets: Any, *, split: str) -> A
     return (spans + np.repeat(offsets[:-1], np.diff(span_offsets))[:, np.newaxis]).astype(np.int32), span_offsets
 
 
-def turned_around_in_float32(distances: Any, offsets: Any, *, split: str) -> Any:
-    spans, span_offsets = cpu.distance_trees(distances, offsets, split=split)
-    return spans[::-1].copy() if distances.dtype == np.float32 else spans, span_offsets
-
-
 FASTTREES: tuple[tuple[str, Callable[..., Any]], ...] = (
-    ("distance_trees", turned_around_in_float32),
     ("cumax", sums_before_itself),
     ("cumax", sums_from_the_end),
     ("cumax_vjp", sums_the_gradient_forwards),

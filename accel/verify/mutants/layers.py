@@ -66,38 +66,7 @@ def gradient_of_what_is_dropped(d_out: Any, outputs: Any, *arguments: Any) -> An
     return d_x, d_x, *rest
 
 
-def gradient_scales_what_it_receives(d_out: Any, outputs: Any, x: Any, scale: Any, bias: Any) -> Any:
-    gradients = cpu.layer_norm_vjp(d_out, outputs, x, scale, bias)
-    d_out *= scale
-    return gradients
-
-
-def gradient_writes_over_an_output(d_out: Any, outputs: Any, *arguments: Any) -> Any:
-    gradients = cpu.layer_norm_vjp(d_out, outputs, *arguments)
-    outputs[0][:] = 0
-    return gradients
-
-
-def gradient_in_float64(d_out: Any, outputs: Any, *arguments: Any) -> Any:
-    return tuple(gradient.astype(np.float64) for gradient in cpu.layer_norm_vjp(d_out, outputs, *arguments))
-
-
-def gradient_is_a_view(d_out: Any, outputs: Any, *arguments: Any) -> Any:
-    return (d_out[:],)
-
-
-def gradient_overflows(d_out: Any, outputs: Any, h: Any, table: Any, bias: Any, labels: Any) -> Any:
-    d_h, *others = cpu.cross_entropy_vjp(d_out, outputs, h, table, bias, labels)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return d_h + 0 * np.exp(h @ table.T + bias).sum(), *others
-
-
 LAYERS = (
-    ("cross_entropy_vjp", gradient_overflows),
-    ("layer_norm_vjp", gradient_scales_what_it_receives),
-    ("layer_norm_vjp", gradient_writes_over_an_output),
-    ("layer_norm_vjp", gradient_in_float64),
-    ("dropout_vjp", gradient_is_a_view),
     ("layer_norm", sample_variance),
     ("bias_gelu", gelu_forgets_the_bias),
     ("dropout", dropout_keeps_the_scale),

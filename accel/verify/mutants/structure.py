@@ -62,13 +62,7 @@ def segment_cut_one_late(types: Any, offsets: Any, segment_length: int, *rest: A
     return cpu.segments(types, offsets, segment_length + 1, *rest)
 
 
-def narrow_offsets(types: Any, offsets: Any) -> Any:
-    row_offsets, *others = cpu.attend_sets(types, offsets)
-    return row_offsets.astype(np.int16), *others
-
-
 STRUCTURE = (
-    ("attend_sets", narrow_offsets),
     ("attend_sets", cnt2_misses_itself),
     ("attend_sets", compose_misses_its_ont),
     ("attend_sets", swapped_i_and_j),

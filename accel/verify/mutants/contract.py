@@ -1,0 +1,57 @@
+"""Kernels whose numbers are right where they are compared, and that break the contract of a backend otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from accel import cpu
+
+
+def gradient_scales_what_it_receives(d_out: Any, outputs: Any, x: Any, scale: Any, bias: Any) -> Any:
+    gradients = cpu.layer_norm_vjp(d_out, outputs, x, scale, bias)
+    d_out *= scale
+    return gradients
+
+
+def gradient_writes_over_an_output(d_out: Any, outputs: Any, *arguments: Any) -> Any:
+    gradients = cpu.layer_norm_vjp(d_out, outputs, *arguments)
+    outputs[0][:] = 0
+    return gradients
+
+
+def gradient_in_float64(d_out: Any, outputs: Any, *arguments: Any) -> Any:
+    return tuple(gradient.astype(np.float64) for gradient in cpu.layer_norm_vjp(d_out, outputs, *arguments))
+
+
+def gradient_is_a_view(d_out: Any, outputs: Any, *arguments: Any) -> Any:
+    return (d_out[:],)
+
+
+def gradient_overflows(d_out: Any, outputs: Any, h: Any, table: Any, bias: Any, labels: Any) -> Any:
+    d_h, *others = cpu.cross_entropy_vjp(d_out, outputs, h, table, bias, labels)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return d_h + 0 * np.exp(h @ table.T + bias).sum(), *others
+
+
+def turned_around_in_float32(distances: Any, offsets: Any, *, split: str) -> Any:
+    spans, span_offsets = cpu.distance_trees(distances, offsets, split=split)
+    return spans[::-1].copy() if distances.dtype == np.float32 else spans, span_offsets
+
+
+def narrow_offsets(types: Any, offsets: Any) -> Any:
+    row_offsets, *others = cpu.attend_sets(types, offsets)
+    return row_offsets.astype(np.int16), *others
+
+
+CONTRACT: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("layer_norm_vjp", gradient_scales_what_it_receives),
+    ("layer_norm_vjp", gradient_writes_over_an_output),
+    ("layer_norm_vjp", gradient_in_float64),
+    ("dropout_vjp", gradient_is_a_view),
+    ("cross_entropy_vjp", gradient_overflows),
+    ("distance_trees", turned_around_in_float32),
+    ("attend_sets", narrow_offsets),
+)
