@@ -121,8 +121,6 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
     if early_options.model is not None:
         _check_model(parser, early_options.model, task)
     typed = [name for name in ("steps", *SETTINGS_TOO) if getattr(early_options, name) is not None]
-    for name in {setting.partition("=")[0] for setting in early_options.set}.intersection(typed):
-        raise ValueError(f"--set {name}: --{name.replace('_', '-')} gives it, too; leave one of them out")
     replaced = ["steps", "tokens"] if given else []
     replaced += typed
     kept = [setting for setting in stored.get("set", ()) if setting.partition("=")[0] not in replaced]

@@ -109,6 +109,8 @@ def _settle(options: argparse.Namespace) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
+    if options.kind not in MODELS:
+        fine_tuning.refuse_checkpoint(options)
     _settle(options)
     if options.kind in MODELS:
         fine_tuning.check_settings(options, fine_tuning.SUMMARIES)
@@ -119,7 +121,6 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         files = (parallel_files(options.data, vars(options), name) for name in ("train", "validation"))
         job = fine_tuning.build_summariser(options, ops, group, *files)
         return replace(job, notes=(*job.notes, *names))
-    fine_tuning.refuse_checkpoint(options)
     rouge([], [])
     return build_parallel(options, ops, group, replace(TRAINING, steps=STEPS))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 from itertools import zip_longest
 from types import ModuleType
 
@@ -16,6 +15,8 @@ from accel.verify.expected import Expected, cast, compare
 from accel.verify.op import Case, Example, Op, Outputs
 from accel.verify.precision import held
 
+_TYPES: dict[tuple[str, type], list[np.dtype]] = {}  # those of `types_of` that are known
+
 
 def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Outputs]:
     outputs = op.call(backend, cast(op.batched(case), dtype))
@@ -26,10 +27,12 @@ def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Output
     return op.split(outputs, case)
 
 
-@cache
 def types_of(op: Op, dtype: type) -> list[np.dtype]:
     """Return the types of the reference's outputs, as `grove verify --describe` prints them."""
-    return [output.dtype for output in op.call(accel.ref, cast(op.batched(op.sized[0]()), dtype))]
+    if (op.name, dtype) not in _TYPES:
+        outputs = op.call(accel.ref, cast(op.batched(op.sized[0]()), dtype))
+        _TYPES[op.name, dtype] = [output.dtype for output in outputs]
+    return _TYPES[op.name, dtype]
 
 
 def _fits(found: np.dtype, right: np.dtype | None, dtype: type) -> bool:

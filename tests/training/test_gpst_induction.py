@@ -112,8 +112,6 @@ def test_mistakes_are_named(texts: Path, pretrained: Path, tmp_path: Path, mista
     assert wrong == "--configuration: induction trains a pre-trained model further; use --checkpoint RUN"
     assert mistake(*scratch, "--model", "gpt2") == "--validation-gold: is for gpst; a gpt2 has no trees"
     plain = ("train", "--task", "gpst", "--data", texts / "train", "--sentence-a-line", "--out", out)
-    wrong = mistake(*plain, "--model", "gpt2", "--gold", texts / "trees")
-    assert wrong == "--gold: is for gpst; a gpt2 has no trees"
     wrong = mistake(*plain, "--checkpoint", pretrained, "--model", "gpt2")
     assert wrong == f"--checkpoint: {pretrained}/best.safetensors: holds a gpst, not a gpt2"
     without = [word for word in scratch if word not in ("--validation", str(texts / "valid"))]
