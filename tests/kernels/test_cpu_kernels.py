@@ -212,3 +212,9 @@ def test_a_row_that_is_named_twice_is_added_to_twice() -> None:
     np.add.at(expected, rows, x)
     cpu.add_rows(table, rows, x)
     np.testing.assert_array_equal(table, expected)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_seeds_of_dropout_have_64_bits(seed: int) -> None:
+    with pytest.raises(ValueError, match=f"^seed: {seed} is not in 0..2"):
+        cpu.dropout(np.ones((2, 3)), 0.5, seed)

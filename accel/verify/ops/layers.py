@@ -110,8 +110,6 @@ LAYERS = (
         errors=(
             ("rate", lambda a: a | {"rate": 1.0}),
             ("rate", lambda a: a | {"rate": -0.5}),
-            ("seed", lambda a: a | {"seed": -1}),
-            ("seed", lambda a: a | {"seed": 2**64}),
         ),
     ),
     Op(
