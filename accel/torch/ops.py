@@ -68,13 +68,7 @@ def _only(results: tuple[Tensor, ...]) -> Any:
 
 def _signed(x: Any) -> Any:
     """Return 64-bit numbers with the sign that they have as an operator's int; anything else as it is."""
-    return (
-        [_signed(y) for y in x]
-        if isinstance(x, tuple | list)
-        else x - 2**64
-        if isinstance(x, int) and x >= 2**63
-        else x
-    )
+    return [_signed(y) for y in x] if isinstance(x, tuple | list) else x - 2**64 if type(x) is int and x >= 2**63 else x
 
 
 def _tuple(results: Any) -> tuple[Tensor, ...]:
