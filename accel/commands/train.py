@@ -120,9 +120,8 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
         parser._option_string_actions["--out"].required = False
     if early_options.model is not None:
         _check_model(parser, early_options.model, task)
-    typed = [name for name in ("steps", *SETTINGS_TOO) if getattr(early_options, name) is not None]
-    replaced = ["steps", "tokens"] if given else []
-    replaced += typed
+    replaced = [name for name in SETTINGS_TOO if getattr(early_options, name) is not None]
+    replaced += ["steps", "tokens"] if given else []
     kept = [setting for setting in stored.get("set", ()) if setting.partition("=")[0] not in replaced]
     stored = stored | {"set": kept} if stored else {}
     parser.set_defaults(**{name: value for name, value in stored.items() if name not in replaced})

@@ -6,6 +6,8 @@ Their pieces get the ids of our numbering. A word that cannot be spelled with th
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import sentencepiece
@@ -42,10 +44,17 @@ def load_given(path: str | Path) -> Vocabulary:
     if file.name in (PAIRS, MERGES):
         return _byte_pairs(file.with_name(PAIRS), file.with_name(MERGES))
     data = file.read_bytes()
-    try:
+    with _named(file):
         if file.suffix == ".json":
             return _of_run(data)
         return _word_pieces(data) if file.suffix == ".txt" else _sentencepiece(data)
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Name the file whose content is not what it should be."""
+    try:
+        yield
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{file}: {error}; give {_FORMS}") from error
 
@@ -57,16 +66,12 @@ def _of_run(data: bytes) -> Vocabulary:
 
 def _byte_pairs(pairs: Path, merges: Path) -> Vocabulary:
     """Return the vocabulary of GPT-2's two files; ValueError if they are not such files."""
-    try:
+    with _named(pairs):
         ids = json.loads(pairs.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{pairs}: {error}; give {_FORMS}") from error
     if not isinstance(ids, dict) or MARK not in ids:
         raise ValueError(f"{pairs}: not a list of byte pairs: it does not have {MARK!r}, a blank")
-    try:
+    with _named(merges):
         lines = merges.read_text(encoding="utf-8").splitlines()
-    except ValueError as error:
-        raise ValueError(f"{merges}: {error}; give {_FORMS}") from error
     ordered = [line for line in lines if line and not line.startswith("#version")]
     for number, line in enumerate(ordered, 1):
         if len(line.split(" ")) != 2 or line.replace(" ", "") not in ids:
