@@ -172,18 +172,19 @@ def _rows_of_grammars(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
 
 
 def _row_of_grammar(claim: Claim, group: Sequence[Result]) -> tuple[str, ...] | None:
-    """Return the row of a claim; a bound above an exact value shows nothing about the models, an estimate does."""
+    """Return the row of a claim; a bound or an estimate above an exact value shows nothing about the models."""
     measured = [result for result in group if value_of_grammar(result, claim.measure) is not None]
     both = [[result for result in measured if result["model"] == model] for model in (claim.better, claim.worse)]
     if not all(both):
         return None
     one, other = ([value_of_grammar(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
     difference, judged = judge(one, other, lower=claim.lower)
-    exact_is_lower = claim.measure != ESTIMATED and (
-        (claim.better == EXACT and fmean(one) < fmean(other)) or (claim.worse == EXACT and fmean(other) < fmean(one))
+    exact_is_lower = (claim.better == EXACT and fmean(one) < fmean(other)) or (
+        claim.worse == EXACT and fmean(other) < fmean(one)
     )
     if claim.lower and exact_is_lower and judged in ("confirmed", "refuted"):
-        judged = f"open: a {'sum over some trees' if of_documents(both[0][0]) else 'bound'}"
+        of_draws = "an estimate, which may be too high" if claim.measure == ESTIMATED else ""
+        judged = f"open: {of_draws or ('a sum over some trees' if of_documents(both[0][0]) else 'a bound')}"
     trained = [result for of_model in both for result in of_model]
     curves = [[loss for _, loss in result["validation"]] for result in trained if "validation" in result]
     improving = [min(losses) == losses[-1] for losses in curves]

@@ -93,7 +93,8 @@ def test_a_bound_above_an_exact_value_shows_nothing() -> None:
     assert verdicts("transformer_grammars", valid, []).count("\n") == 1  # the variants of Table 2 are not among them
 
 
-def test_an_estimate_may_be_above_an_exact_value() -> None:
+def test_an_estimate_above_an_exact_value_shows_nothing() -> None:
+    """Where the draws miss trees that are probable to the model, it is too high."""
     seeds = ((0, 0.0), (1, 0.1), (2, 0.2))
     results = [grammar("tg", seed, 30 + more, 80) for seed, more in seeds]
     for (_, more), result in zip(seeds, results, strict=True):
@@ -102,7 +103,7 @@ def test_an_estimate_may_be_above_an_exact_value() -> None:
     rows = [cells(line) for line in verdicts("transformer_grammars", results, []).splitlines()[2:]]
     assert [(row[0], row[3], row[-1]) for row in rows] == [
         ("Table 1, perplexity", "+5.00 (+4.77 to +5.23)", "open: a bound"),
-        ("Table 1, perplexity, estimated", "+2.00 (+1.77 to +2.23)", "refuted"),
+        ("Table 1, perplexity, estimated", "+2.00 (+1.77 to +2.23)", "open: an estimate, which may be too high"),
     ]
     assert values_of(results, ESTIMATED) == {"tg": [27.0, 27.1, 27.2], "txl_terminals": [25.0, 25.1, 25.2]}
     assert values_of(results[3:], ESTIMATED) == {}  # no model has an estimate
