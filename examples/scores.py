@@ -11,7 +11,7 @@ from types import ModuleType
 
 from accel.commands.opened import progress
 from accel.data.corpora.constituents import constituents
-from accel.data.corpora.draws import stream_draws
+from accel.data.corpora.draws import beside, stream_draws
 from accel.data.corpora.proposals import Proposals, read_proposals
 from accel.data.corpora.treebank import Sentence
 from accel.data.files.brackets import without_preterminals
@@ -39,7 +39,7 @@ def judged(ops: ModuleType, model: Model, candidates: Candidates, sample: Sample
     Every sentence has a row: its words, log p, and its brackets that match, of the gold tree and of the chosen tree.
     In documents log p is that after the greedy trees of the sentences before; `alone` is the perplexity of the same
     sentences, each as the first of a document. Of sentences by themselves, a model of trees also has the perplexity
-    from the gold tree alone and, if trees are drawn, the estimate from them (IS-3).
+    from the gold tree alone and, if trees are drawn, the estimate from all these trees (IS-2, IS-3).
     """
     proposals = read_proposals(candidates.proposals, READING)
     exact = of_words(model)
@@ -68,7 +68,8 @@ def judged(ops: ModuleType, model: Model, candidates: Candidates, sample: Sample
         gold = [[Sentence(without_preterminals(tree), 0, n)] for n, tree in enumerate(sample.gold)]
         bound["gold_tree"] = perplexity([logp for [logp] in scored(gold, sample)], sum(counts))
         if candidates.draws is not None:
-            bound["estimate"] = _estimate(ops, model, candidates.draws, sample, sum(counts))
+            rated = list(zip(proposals, ranked, strict=True))
+            bound["estimate"] = _estimate(ops, model, candidates.draws, sample, rated, sum(counts))
     if not exact:
         chosen = [
             group[group_logps.index(max(group_logps))].tree
@@ -88,17 +89,30 @@ def _logps(ops: ModuleType, model: Model, path: Path, groups: Proposals, sample:
     return [logps for logps in proposal_logps(ops, [model], path, cut, documents=sizes, progress=shown) if logps]
 
 
-def _estimate(ops: ModuleType, model: Model, path: Path, sample: Sample, n_words: int) -> Result:
-    """Return the perplexity that drawn trees estimate, its standard error, and how many trees a sentence has."""
+def _estimate(
+    ops: ModuleType,
+    model: Model,
+    path: Path,
+    sample: Sample,
+    rated: Sequence[tuple[list[Sentence], list[float]]],
+    n_words: int,
+) -> Result:
+    """Return the perplexity that the proposals and the trees drawn beside them estimate, with its standard error.
+
+    `rated` are the proposals and their log p. `draws` and `others` are drawn trees of a sentence, and those of them
+    that are not among its proposals.
+    """
     drawn = list(stream_draws(path, READING, with_replacement=False))
-    logps = _logps(ops, model, path, [group for group, _ in drawn], sample)
-    estimates = [
-        sentence_estimate([of_trees[draw.tree] for draw in draws], [draw.logp for draw in draws],
-                          with_replacement=False)
-        for of_trees, (_, draws) in zip(logps, drawn, strict=True)
-    ]  # fmt: skip
+    united = list(beside(path, drawn, [group for group, _ in rated]))
+    others = [trees[len(group) :] for (trees, _), (group, _) in zip(united, rated, strict=True)]
+    found = iter(_logps(ops, model, path, [group for group in others if group], sample))
+    estimates = []
+    for (_, known), (_, draws), group in zip(rated, united, others, strict=True):
+        logps = [*known, *(next(found) if group else [])]
+        estimates.append(sentence_estimate(logps, [draw.logp for draw in draws], with_replacement=False))
     value, error = perplexity_estimate(estimates, n_words)
-    return {"value": value, "error": error, "draws": sum(len(group) for group, _ in drawn) / len(drawn)}
+    counts = {"draws": [group for group, _ in drawn], "others": others}
+    return {"value": value, "error": error} | {name: sum(map(len, x)) / len(x) for name, x in counts.items()}
 
 
 def _limits(proposals: Proposals, gold: list[Tree]) -> Result:

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    for name in ("gold", "documents", "sentences", "max_words", "numbered", "drawn"):
+    for name in ("gold", "documents", "sentences", "max_words", "numbered", "drawn", "also"):
         if options.proposals is None and getattr(options, name):
             raise ValueError(f"--{name.replace('_', '-')}: is for --proposals: leave it out")
     if options.text is not None and options.rows is not None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from accel.commands.numbers import at_least
 from accel.commands.opened import write_out
-from accel.data.corpora.draws import stream_draws, with_draws
+from accel.data.corpora.draws import beside, stream_draws, with_draws
 from accel.data.corpora.gathered import Draw, Sentences, gather
-from accel.data.corpora.proposals import stream_proposals
+from accel.data.corpora.proposals import read_proposals, stream_proposals
 from accel.data.corpora.treebank import Reading, Sentence
 from accel.evaluation.bound_and_rerank import known_to
 from accel.trained.opening import Model
@@ -30,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="proposals are lines `i ||| log-probability ||| tree`, i from 0, drawn with replacement (RNNG) or without "
         "(propose --sample)",
     )
+    help_text = "with --drawn without: proposals, blank lines between sentences, that are summed in any case"
+    parser.add_argument("--also", type=Path, metavar="FILE", help=help_text)
     parser.add_argument(
         "--documents",
         type=Path,
@@ -47,12 +49,17 @@ def read_sentences(options: argparse.Namespace, reading: Reading, model: Model) 
     """Return the sentences that the options name; refuse proposals that the model cannot read."""
     if options.numbered and options.drawn:
         raise ValueError("--numbered: is not for --drawn, whose lines have numbers: leave it out")
+    if options.also is not None and options.drawn != "without":
+        raise ValueError("--also: is for --drawn without: leave it out, or write the trees to --proposals")
     draws: list[list[Draw]] = []
+    certain = None if options.also is None else read_proposals(options.also, reading)
+    for group in certain or []:
+        known_to(model, options.also)(group)
 
     def drawn(**how: Any) -> Iterator[list[Sentence]]:
         draws.clear()
-        with_replacement = options.drawn == "with"
-        for trees, of_sentence in stream_draws(options.proposals, reading, with_replacement=with_replacement, **how):
+        stream = stream_draws(options.proposals, reading, with_replacement=options.drawn == "with", **how)
+        for trees, of_sentence in stream if certain is None else beside(options.proposals, stream, certain):
             draws.append(of_sentence)
             yield trees
 

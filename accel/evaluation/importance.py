@@ -16,7 +16,8 @@ def sentence_estimate(
     Spec: IS-1, IS-2.  $\frac{1}{J} \sum_i p(x, y_i) / q(y_i)$, or $\sum_{y \in S} p(x, y) / \pi_y$ without replacement
 
     tree_logps : [J] float, $\log p(x, y)$ of every draw, equal trees as often as they were drawn, nats.
-    draw_logps : [J] float, $\log q(y)$ of a single draw; without replacement $\log \pi_y$, to be among the drawn trees.
+    draw_logps : [J] float, $\log q(y)$ of a single draw; without replacement $\log \pi_y$, to be among the drawn trees,
+        0 of trees that are summed in any case.
     Raises ValueError for no draw, numbers of draws that differ, or what is no log-probability.
 
     >>> [round(x, 12) for x in sentence_estimate([math.log(0.2), math.log(0.1)], [0.0, 0.0], with_replacement=False)]

@@ -110,6 +110,36 @@ def test_drawn_trees_bound_and_estimate(house: House, tmp_path: Path, grove: Gro
     assert mistake(*command, "--drawn", "with", "--numbered").startswith("--numbered: is not for --drawn")
 
 
+def test_trees_are_summed_beside_drawn_ones(house: House, tmp_path: Path, grove: Grove, mistake: Grove) -> None:
+    """IS-2: the proposals are drawn for certain; the drawn trees among them are left out."""
+    path, also = tmp_path / "drawn", tmp_path / "also"
+    groups = [group for group in house.proposed if len(group) > 1]
+    certain, drawn = [group[:-1] for group in groups], [group[1:] for group in groups]
+    path.write_text("".join(f"{n} ||| -0.5 ||| {tree}\n" for n, group in enumerate(drawn) for tree in group))
+    also.write_text("\n".join("".join(f"{tree}\n" for tree in group) for group in certain))
+    command = ("perplexity", *house.checkpoints("tg"), "--proposals", path, "--drawn")
+    got = printed(grove(*command, "without", "--also", also))
+    assert got["mean proposals"] == f"{sum(map(len, groups)) / len(groups):.2f}"
+    (tmp_path / "trees").write_text("".join(f"{tree}\n" for group in groups for tree in group))
+    lines = grove("score", *house.checkpoints("tg"), tmp_path / "trees").splitlines()
+    logps = iter(float(line.split()[0]) for line in lines if line[0] == "-")
+    estimates = [
+        sentence_estimate([next(logps) for _ in group], [0.0] * (len(group) - 1) + [-0.5], with_replacement=False)
+        for group in groups
+    ]
+    expected = perplexity_estimate(estimates, sum(len(words(group[0])) for group in groups))
+    value, error = got["estimate"].removesuffix(" (drawn without replacement)").split(" ± ")
+    assert (float(value), float(error)) == pytest.approx(expected, rel=1e-3)
+    also.write_text("".join(f"{tree}\n" for tree in certain[0]))
+    n_first = len(drawn[0]) + 1
+    assert (
+        mistake(*command, "without", "--also", also) == f"{path}:{n_first}: more sentences than the other trees have: 1"
+    )
+    also.write_text("\n".join(f"{group[0]}\n" for group in reversed(certain)))
+    assert mistake(*command, "without", "--also", also).startswith(f"{path}:1: other words than the other trees")
+    assert mistake(*command, "with", "--also", also).startswith("--also: is for --drawn without")
+
+
 def test_all_trees_of_a_sentence_need_no_estimate(house: House, tmp_path: Path, grove: Grove) -> None:
     text, out = tmp_path / "text", tmp_path / "drawn"
     text.write_text("they\n")

@@ -50,6 +50,26 @@ def test_draws_without_replacement() -> None:
     assert abs(np.mean(squares - variances)) <= 5 * np.std(squares - variances) / math.sqrt(n_draws)
 
 
+def test_draws_beside_certain_trees() -> None:
+    """IS-2 L1, L2 with a tree that is summed in any case, the likeliest one or the rarest; L3 for all of them."""
+    n_draws = 20_000
+    for certain in (0, 3):
+        estimates, variances = [], []
+        for seed in range(n_draws):
+            g = np.log(Q) + gumbel(np.arange(len(Q)), seed)
+            first, second, third = np.argsort(-g)[:3]
+            others = [tree for tree in (first, second) if tree != certain]
+            log_pi = np.log(-np.expm1(-Q[others] * math.exp(-g[third])))
+            logps = np.log(P[[certain, *others]])
+            logp, error = sentence_estimate(logps, [0.0, *log_pi], with_replacement=False)
+            assert logp >= sentence_logp(logps) - 1e-9
+            estimates.append(math.exp(logp))
+            variances.append((error * estimates[-1]) ** 2)
+        assert abs(np.mean(estimates) - P.sum()) <= 5 * np.std(estimates) / math.sqrt(n_draws)
+        squares = (np.array(estimates) - P.sum()) ** 2
+        assert abs(np.mean(squares - variances)) <= 5 * np.std(squares - variances) / math.sqrt(n_draws)
+
+
 logps = st.lists(st.tuples(st.floats(-800, 0), st.floats(-30, 0)), min_size=1, max_size=6)
 
 

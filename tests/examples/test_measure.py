@@ -146,8 +146,8 @@ def test_what_commands_print_of_the_same_files(toy: Path, capsys: pytest.Capture
     scores = result["perplexity"]
     of_proposals = printed("perplexity", "--proposals", toy / "runs" / "united-0.trees", "--keep-tags")
     of_gold = printed("perplexity", "--trees", sentences)
-    drawn = ("--proposals", toy / "runs" / "draws.txt", "--drawn", "without", "--keep-tags")
-    of_draws = printed("perplexity", *drawn)
+    beside = ("--drawn", "without", "--also", toy / "runs" / "united-0.trees", "--keep-tags")
+    of_draws = printed("perplexity", "--proposals", toy / "runs" / "draws.txt", *beside)
     of_search = printed("parse", "--gold", sentences, "--beam", 20)
     assert of_proposals["perplexity"][0][:-1] == f"{scores['value']:.4f}"[:-1]
     assert of_gold["perplexity"][0][:-1] == f"{scores['gold_tree']:.4f}"[:-1]

@@ -6,7 +6,7 @@ without replacement and writes the log-probability of the tree to be among those
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -65,6 +65,46 @@ def stream_draws(
         last = number
     if last < 0:
         raise LineError(path, 0, "no draws in this file: give lines of number ||| log-probability ||| tree")
+
+
+def beside(
+    path: str | Path, drawn: Iterable[tuple[list[Sentence], list[Draw]]], certain: Sequence[list[Sentence]]
+) -> Iterator[tuple[list[Sentence], list[Draw]]]:
+    """Yield, of every sentence, trees that are taken in any case and the other ones that are drawn (IS-2).
+
+    Parameters
+    ----------
+    path
+        Of the draws, for errors.
+    drawn : iterable of trees and draws
+        Without replacement. A sentence after the last one has none.
+    certain : [S] lists of Sentence
+        Each of them is a draw, too, with log-probability 0, at the line of the first one that is drawn.
+
+    Raises
+    ------
+    TreebankError
+        For draws of a sentence that `certain` does not have, or over other words.
+    """
+    rest = iter(certain)
+    for trees, draws in drawn:
+        taken = next(rest, None)
+        if trees and taken is None:
+            raise TreebankError(path, trees[0].line, 0, f"more sentences than the other trees have: {len(certain)}")
+        if trees and taken and words(trees[0].tree) != words(taken[0].tree):
+            raise TreebankError(path, trees[0].line, 0, "other words than the other trees of the sentence have")
+        yield _joined(taken or [], trees, draws)
+    yield from (_joined(taken, [], []) for taken in rest)
+
+
+def _joined(certain: list[Sentence], trees: list[Sentence], draws: list[Draw]) -> tuple[list[Sentence], list[Draw]]:
+    """Return the trees of a sentence that are certain and the other drawn ones, and all of them as draws."""
+    line = trees[0].line if trees else 0
+    known = {sentence.tree for sentence in certain}
+    others = [draw for draw in draws if trees[draw.tree].tree not in known]
+    logps = [0.0] * len(certain) + [draw.logp for draw in others]
+    joined = [sentence._replace(line=line) for sentence in certain] + [trees[draw.tree] for draw in others]
+    return joined, [Draw(n, logp) for n, logp in enumerate(logps)]
 
 
 def with_draws(sentences: Sentences, draws: list[list[Draw]]) -> Sentences:
