@@ -57,20 +57,23 @@ def run(options: argparse.Namespace) -> int:
 def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given: Any) -> dict[str, Any]:
     """Print the scores of a run's best model, or of one of its checkpoints, write them beside it, and return them.
 
-    The name of the file has the options of `WRITING` that are given.
+    The name of the file has the options of `WRITING` that are given, and that of test data other than the run's.
     """
     read_state(checkpoint_of(path))  # refuses what is no run, and names it
     directory, results = (path.parent, f"{path.stem}.{RESULTS}") if path.is_file() else (path, RESULTS)
-    if search := ",".join(f"{name}={value}" for name, value in given.items() if name != "write"):
-        results = f"{results.removesuffix('.json')}.{search}.json"
     _, settings = load_settings(directory)
-    check_out(directory / results, "the scores")
     name = settings.get("task", "trees")
     task = import_module(f"accel.tasks.{name}")
+    generates, own = getattr(task, "GENERATES", False), test_data(settings)
+    is_other = data is not None and (generates if own is None else os.path.realpath(own) != os.path.realpath(data))
+    named = ({"data": data.name} if data is not None and is_other else {}) | given
+    if search := ",".join(f"{name}={value}" for name, value in named.items() if name != "write"):
+        results = f"{results.removesuffix('.json')}.{search}.json"
+    check_out(directory / results, "the scores")
     if not hasattr(task, "evaluate"):
         raise ValueError(f"{directory}: the task {name} has no test: see grove perplexity and grove parse --gold")
-    data = data or test_data(settings)
-    if data is None and not getattr(task, "GENERATES", False):
+    data = data or own
+    if data is None and not generates:
         raise ValueError(f"evaluate: --data is missing: the options of {directory} name no test data")
     test_path = None if data is None else Path(data)
     if (write := given.get("write")) is not None:

@@ -38,7 +38,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     recipe = replace(TRAINING, steps=STEPS, batch_size=BATCH_SIZE, select="accuracy")
     _, training = configured_transformer(options, recipe, 1, len(CLASSES))
     items = read_items(options.data) if options.data else _generated(options.sentences, training.seed)
-    sentences = (item.words for item in items if item.split == "train")
+    sentences = [item.words for item in _of_split(options.data, items, "train")]
     words = build_words(sentences, least=2 if options.data else 1, extra=(UNKNOWN,))
     config, training = configured_transformer(options, recipe, len(words), len(CLASSES))
     splits = ("train", "dev", "test") if options.data else ("train", "dev")  # of a file the test is evaluated, too
@@ -79,7 +79,12 @@ def _generated(count: int, seed: int) -> list[Item]:
 
 
 def _encoded(path: Path | None, items: list[Item], words: Words, split: str) -> Examples:
-    items_of_split = [item for item in items if item.split == split]
-    if not items_of_split:
+    of_split = _of_split(path, items, split)
+    return encode_examples(path or "generated", examples(of_split), words.encode, CLASSES, width=1)
+
+
+def _of_split(path: Path | None, items: list[Item], split: str) -> list[Item]:
+    of_split = [item for item in items if item.split == split]
+    if not of_split:
         raise LineError(path or "generated", 0, f"no items of the split {split}: give some")
-    return encode_examples(path or "generated", examples(items_of_split), words.encode, CLASSES, width=1)
+    return of_split

@@ -26,6 +26,7 @@ STEPS, N_PROBLEMS, N_VALIDATION, N_TEST = 100_000, 10_000_000, 1_000, 10_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FILE", help="lines problem:answer (default: generated problems)")
+    parser.add_argument("--test", type=Path, metavar="FILE", help="problems to test on (default: generated ones)")
     parser.add_argument("--problems", type=count, default=N_PROBLEMS, help=f"how many to generate ({N_PROBLEMS:,})")
     add_model_arguments(parser, "tiny")
 
@@ -35,6 +36,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     recipe = replace(TRAINING, steps=STEPS, select="accuracy")
     config, training = configured_transformer(options, recipe, len(VOCABULARY))
     problems = _problems(options.data) if options.data else Problems(options.problems, training.seed)
+    if options.test is not None:
+        _problems(options.test)  # names what is wrong with it before the training
     held_out = Problems(N_VALIDATION, training.seed + 1, "test")
     return job_of_pairs(config, training, VOCABULARY, problems, held_out, ops, group)
 

@@ -97,6 +97,21 @@ def test_arithmetic(tmp_path: Path, run_grove: Grove) -> None:
     assert status == 2 and "test:2: the answer to x=1,y=2,x*y is 2, not '3'" in err
 
 
+def test_arithmetic_of_a_file_is_tested_on_other_problems(tmp_path: Path, run_grove: Grove) -> None:
+    """One problem is learnt by heart; generated ones, or those of --test, are not."""
+    for name, numbers in (("train", (1, 2, 3)), ("test", (71, 85, 156))):
+        (tmp_path / name).write_text("x={},y={},x+y:{}\n".format(*numbers))
+    run = ("train", "--task", "arithmetic", "--data", tmp_path / "train", "--batch-size", 600, *SMALL, "--out")
+    assert run_grove(*run, tmp_path / "run", "--steps", 150, "--test", tmp_path / "test")[0] == 0
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == {"accuracy": 0.0}
+    assert run_grove("evaluate", tmp_path / "run", "--data", tmp_path / "train")[1].split() == ["accuracy", "1.0000"]
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == {"accuracy": 0.0}
+    assert json.loads((tmp_path / "run" / "evaluation.data=train.json").read_text()) == {"accuracy": 1.0}
+    (tmp_path / "test").write_text("x=1,y=2,x+y:4\n")
+    status, _, err = run_grove(*run, tmp_path / "other", "--steps", 1, "--test", tmp_path / "test")
+    assert status == 2 and "test:1: the answer to x=1,y=2,x+y is 3, not '4'" in err
+
+
 def test_agreement(tmp_path: Path, run_grove: Grove) -> None:
     arguments = ("--task", "agreement", "--model", "fasttrees", "--sentences", 2000, "--steps", 80, "--batch-size", 64)
     status, out, err = run_grove("train", *arguments, "--out", tmp_path / "run", *SMALL)
@@ -117,6 +132,7 @@ HEADER = "split\tlabel\tverb_index\tsentence\tn_intervening\tn_diff_intervening\
         ("arithmetic", "data", "x=1,y=2,x+y:3\nx=1,y=2,x+y\n", "data:2: no colon"),
         ("agreement", "data", HEADER.replace("label\t", ""), "data:1: the header has no column 'label'"),
         ("agreement", "data", HEADER + "train\tVBX\t1\tdogs run\t0\t0\n", "data:2: unknown label 'VBX'"),
+        ("agreement", "data", HEADER + "dev\tVBP\t1\tdogs run\t0\t0\n", "data: no items of the split train"),
         ("agreement", "data", HEADER + "train\tVBP\t1\tdogs run\t0\t0\n", "data: no items of the split dev"),
         ("translation", "train.up", "A\n", "train.lo:2: {}/train.up ends before this line"),
         ("translation", "dev.up", "A\n" * 21, "dev.up:21: {}/dev.lo ends before this line"),
