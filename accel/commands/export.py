@@ -36,7 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     model = open_model(accel.load("cpu"), options.run)
-    export(model, options.folder, card_of(model, options.folder.name, options.license))
+    _, settings = load_settings(model.path.parent)
+    task = import_module(f"accel.tasks.{settings.get('task', 'trees')}")
+    if hasattr(task, "exported_options"):
+        settings = task.exported_options(settings)
+    export(model, options.folder, card_of(model, options.folder.name, options.license), settings)
     print(options.folder)
     return 0
 
@@ -89,7 +93,8 @@ Of the weights: {said} The data have licences of their own.
 
 def _figures(model: Model) -> Iterator[tuple[str, str]]:
     """Yield names and values: sizes, steps, validation, and the results of `grove evaluate`."""
-    yield "parameters", f"{sum(prod(x.shape) for x in model.parameters.values()):,}"
+    shapes = model.module.parameter_shapes(model.config)  # without tables of word vectors, which are not learned
+    yield "parameters", f"{sum(map(prod, shapes.values())):,}"
     yield "vocabulary", f"{len(model.vocabulary):,}"
     state = state_of(model)
     if "step" in state:
@@ -107,7 +112,8 @@ def _figures(model: Model) -> Iterator[tuple[str, str]]:
 
 def _data(settings: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for every file and folder that the options name: its option, its name, its size and its digest."""
-    for option, value in settings.items():
+    values = ((name, x) for name, value in settings.items() for x in (value if isinstance(value, list) else [value]))
+    for option, value in values:
         if not isinstance(value, str) or not Path(value).is_absolute():
             continue
         path = Path(value)
@@ -133,6 +139,8 @@ def command_of(settings: Mapping[str, Any]) -> list[str]:
         if isinstance(value, bool):
             parts.append(option)
             continue
+        if action.nargs is None and isinstance(value, list) and not isinstance(action, argparse._AppendAction):
+            value = ",".join(map(str, value))  # --fields document,summary
         for item in value if isinstance(value, list) else [value]:
             text = str(item)
             parts += [option] if option not in parts or action.nargs is None else []

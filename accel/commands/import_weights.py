@@ -14,7 +14,7 @@ from accel.models.fasttrees.stack import KINDS
 from accel.trained.albert_weights import HEADS, read_albert
 from accel.trained.released import read_released
 from accel.training.checkpoint import Checkpoint, CheckpointError, Tensors, save
-from accel.training.directory import VOCABULARY, digest, save_settings, write_text
+from accel.training.directory import SETTINGS, VOCABULARY, digest, save_settings, write_text
 from accel.training.run import BEST, METRICS, NEWEST, TrainingError
 
 PUBLISHED = ("fasttrees", "albert")
@@ -41,6 +41,9 @@ def run(options: argparse.Namespace) -> int:
     directory: Path = options.out
     if any((directory / name).exists() for name in (METRICS, NEWEST, BEST)):
         raise TrainingError(f"{directory}: holds a run already: choose another directory")
+    for name in (SETTINGS, VOCABULARY):
+        if (directory / name).exists():
+            raise TrainingError(f"{directory / name}: is there already: choose another directory")
     if options.weights.is_dir() and directory.is_dir() and directory.samefile(options.weights):
         raise ValueError(f"--out {directory}: this command reads it: name another directory")
     if options.kind == "albert":

@@ -17,7 +17,16 @@ from accel.data.batches.contexts import ContextBatches, cut_contexts
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
 from accel.tasks.gpst_gold import add_gold, check_gold, match, measure_of, read_gold_of
-from accel.tasks.gpst_text import MAX_TOKENS, add_text, check_text, described_text, load_text, text_of, vocabulary_of
+from accel.tasks.gpst_text import (
+    MAX_TOKENS,
+    add_text,
+    check_text,
+    described_text,
+    load_text,
+    long_sentences,
+    text_of,
+    vocabulary_of,
+)
 from accel.tasks.job import Job, add_tokens, configured, configured_in_epochs, count, in_tokens, require_data
 from accel.tasks.pretrained import FIXED, open_pretrained, parameters_of
 from accel.tasks.vocabulary import described, open_to_words
@@ -84,7 +93,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     vocabulary, cut = vocabulary_of(options, pretrained), cut_of(vars(options))
     config = replace(config, vocabulary_size=len(vocabulary))
     cache = options.cache or options.out / "cache"
-    text, held_out, _ = (
+    text, held_out, tested = (
         None if path is None else text_of(path, vocabulary, vars(options), max_tokens, cache)
         for path in (options.data, options.validation, options.test)
     )
@@ -114,7 +123,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         initial=None if pretrained is None else parameters_of(pretrained),
         notes=(
             described(vocabulary),
-            *described_text(text, options, max_tokens),
+            *described_text(text, options),
+            *long_sentences({"": text, "validation: ": held_out, "test: ": tested}, options, max_tokens),
             *_on_trees(config, training),
             *in_tokens(options, training, len(text.ids)),
         ),
@@ -155,6 +165,11 @@ def configuration_of(settings: Mapping[str, Any]) -> str:
     return name or (INDUCTION if settings.get("checkpoint") is not None else DEMO)
 
 
+def exported_options(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a training with the configuration that the pre-trained model brought."""
+    return {**settings, "configuration": configuration_of(settings)}
+
+
 def cut_of(settings: Mapping[str, Any]) -> dict[str, bool]:
     """Return the options of `cut_contexts`; grammar induction reads every sentence by itself."""
     one_sentence = bool(settings.get("one_sentence")) or configuration_of(settings) == INDUCTION
@@ -177,6 +192,8 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     loss = evaluate_batches(ops, model.module, model.config, model.parameters, batches)["loss"]
     n_words = int(text.begins_word.sum())
     results: dict[str, Any] = {"perplexity": exp(loss * len(text.ids) / n_words), "words": n_words}
+    if len(text.long):
+        results["sentences cut" if settings["long_sentences"] == "cut" else "sentences left out"] = len(text.long)
     if settings["gold"] is not None and can(model, GPST_TREES):
         results |= match(ops, model, settings)
     return results

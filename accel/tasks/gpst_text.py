@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ def files_of(path: Any) -> list[Path]:
     return [file for given in (path if isinstance(path, list) else [path]) for file in text_files(given)]
 
 
-def described_text(text: Documents, options: argparse.Namespace, max_tokens: int) -> tuple[str, ...]:
+def described_text(text: Documents, options: argparse.Namespace) -> tuple[str, ...]:
     """Return lines about a text: its words and documents, its sentences, and which option reads them otherwise."""
     n_words, parts = int(text.begins_word.sum()), {"document": len(text.documents) - 1, "file": len(text.files)}
     counts = ", ".join(f"{n:,} {name}{'s' * (n > 1)}" for name, n in ({"word": n_words} | parts).items())
@@ -115,14 +115,17 @@ def described_text(text: Documents, options: argparse.Namespace, max_tokens: int
         sentences += "; each ends at . ? or !"
     else:
         sentences += "; each ends at . ? or ! before a capital, or with --sentence-a-line at the end of its line"
-    if not len(text.long):
-        return f"text: {counts}", sentences
+    return f"text: {counts}", sentences
+
+
+def long_sentences(
+    texts: Mapping[str, Documents | None], options: argparse.Namespace, max_tokens: int
+) -> Iterator[str]:
+    """Yield a line for every text with sentences that are too long; `texts` are named by the beginnings of lines."""
     what = "cut" if options.long_sentences == "cut" else "left out"
-    return (
-        f"text: {counts}",
-        sentences,
-        f"long sentences: {len(text.long):,} of more than {max_tokens:,} tokens were {what}",
-    )
+    for name, text in texts.items():
+        if text is not None and len(text.long):
+            yield f"{name}long sentences: {len(text.long):,} of more than {max_tokens:,} tokens were {what}"
 
 
 def _reading(settings: Mapping[str, Any]) -> dict[str, bool]:

@@ -4,7 +4,8 @@ Every task has `add_arguments(parser)`, which adds its options, and `build(optio
 A task with results beyond a loss has `evaluate(ops, model, data, settings)`, which returns them for a trained model as
 JSON can hold them; `settings` are the options of the training. Options of `grove evaluate` that it takes for a model,
 beside these, are those that `evaluation_options(model)` names. A task with `GENERATES = True` needs no test file.
-One whose outputs are written to a file has `tested_files(data, settings)`, which `evaluate` reads.
+One whose outputs are written to a file has `tested_files(data, settings)`, which `evaluate` reads. One whose options
+follow from the path of a file has `exported_options(settings)`: the options that an export holds, which has no paths.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
 from accel.models.checks import chunk_size, refusal
 from accel.trained.opening import configuration
+from accel.trained.options import OptionError
 from accel.training.checkpoint import read_state
 from accel.training.loop import Batches
 from accel.training.run import NEWEST
@@ -150,6 +152,12 @@ def configured(
         but = "the released convolution reads the other sequences of its batch"
         raise refusal("micro_batch", training.micro_batch, but, "--variant paper, or no micro-batches")
     return config, training
+
+
+def check_variant(options: argparse.Namespace) -> None:
+    """Raise OptionError for --variant of a model that has none."""
+    if options.variant is not None and options.kind != "conv_fasttrees":
+        raise OptionError("variant", "is for conv_fasttrees: leave it out")
 
 
 def as_trained(options: argparse.Namespace, config: Any, training: TrainingConfig) -> tuple[Any, TrainingConfig]:

@@ -30,6 +30,7 @@ from accel.tasks.job import (
     add_files,
     add_tokens,
     as_trained,
+    check_variant,
     configured,
     configured_in_epochs,
     count,
@@ -72,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
+    check_variant(options)
     config, recipe = as_trained(options, Config(1, options.kind), TRAINING)
     _, training = configured(config, recipe, options, _FROM_DATA)
     require_data(options)

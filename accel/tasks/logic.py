@@ -16,7 +16,16 @@ from accel.data.generated.logic import LONGEST, RELATIONS, WORDS, load_test, loa
 from accel.models.fasttrees import sentence_classifier
 from accel.models.fasttrees.sentence_classifier import Config
 from accel.models.fasttrees.stack import KINDS
-from accel.tasks.job import Job, as_trained, configured, configured_in_epochs, count, in_chunks, require_data
+from accel.tasks.job import (
+    Job,
+    as_trained,
+    check_variant,
+    configured,
+    configured_in_epochs,
+    count,
+    in_chunks,
+    require_data,
+)
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.loop import evaluate as evaluate_batches
@@ -46,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
+    check_variant(options)
     config = Config(len(WORDS), len(RELATIONS), pair=True, kind=options.kind)
     config, recipe = as_trained(options, config, TRAINING)
     configured(config, recipe, options, _FROM_DATA)

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from accel.data.vocabularies.albert import AlbertPieces
 from accel.models.albert.config import Config, parameter_shapes
+from accel.trained.tensor_file import read_tensor_file
 from accel.trained.torch_file import read_torch_file
 from accel.training.checkpoint import CheckpointError, Tensors
 
@@ -148,8 +147,5 @@ def _tensors(folder: Path) -> tuple[Path, Tensors]:
     path = next((folder / name for name in FILES if (folder / name).exists()), None)
     if path is None:
         raise CheckpointError(f"{folder}: has neither {' nor '.join(FILES)}")
-    try:
-        tensors = load_file(path) if path.suffix == ".safetensors" else read_torch_file(path)
-    except SafetensorError as error:
-        raise CheckpointError(f"{path}: cannot be read as safetensors: {error}") from error
+    tensors = read_tensor_file(path) if path.suffix == ".safetensors" else read_torch_file(path)
     return path, {name.removeprefix("albert."): tensor for name, tensor in tensors.items()}

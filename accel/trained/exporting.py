@@ -25,8 +25,10 @@ CARD = "README.md"
 _OF_MODEL = ("model", "config", "vocabulary", "training", "step")
 
 
-def export(model: Model, directory: Path, card: str) -> None:
+def export(model: Model, directory: Path, card: str, options: Mapping[str, Any]) -> None:
     """Write the folder of an opened model; afterwards it is complete, or there is none.
+
+    The options are those of its training; paths are left out.
 
     Raises
     ------
@@ -35,7 +37,7 @@ def export(model: Model, directory: Path, card: str) -> None:
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise FileExistsError(17, "exists already; name a new folder", str(directory))
-    reading, options = load_settings(model.path.parent)
+    reading, _ = load_settings(model.path.parent)
     settings = {
         "library_name": "grove-lm",
         "library_version": accel.__version__,

@@ -10,10 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from accel.models.fasttrees.language_model import Config, parameter_shapes
+from accel.trained.tensor_file import read_tensor_file
 from accel.training.checkpoint import CheckpointError, Tensors
 
 _OUTSIDE = {"embedding": "encoder.weight", "output_bias": "decoder.bias"}
@@ -34,10 +33,7 @@ def read_released(path: Path, kind: str) -> tuple[Config, Tensors]:
     """
     if path.is_dir():
         raise CheckpointError(f"{path}: is a directory: name the .safetensors file in it")
-    try:
-        tensors = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path}: cannot be read as safetensors: {error}") from error
+    tensors = read_tensor_file(path)
     config = _config(path, tensors, kind)
     tied = tensors.get("decoder.weight")
     if tied is not None and not np.array_equal(tied, tensors["encoder.weight"]):

@@ -13,6 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from accel import trained
+from accel.commands.export import _data, command_of
 from accel.trained.interface import TrainedModel
 from accel.training.directory import save_settings
 from tests.fixtures.tiny_runs import KINDS, SENTENCES, TREES, runs
@@ -95,6 +96,18 @@ def test_card(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) 
     [block] = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     exec(compile(block.replace('"folder"', repr(str(tmp_path / "folder"))), "README.md", "exec"), names)
     assert names["model"].kind == "tg"
+
+
+def test_fields_and_several_files_on_a_card(tmp_path: Path) -> None:
+    files = [str(tmp_path / name) for name in ("a", "b")]
+    for file in files:
+        Path(file).write_text(file)
+    settings: dict[str, Any] = {"task": "summarisation", "fields": ["document", "summary"], "set": []}
+    assert command_of(settings)[-2:] == ["--fields", "document,summary"]
+    assert command_of({"task": "gpst", "data": files, "set": ["a=1", "b=2"]})[5:] == [
+        *("--set", "a=1", "--set", "b=2", "--data", "a", "b")
+    ]  # fmt: skip
+    assert [line.partition(",")[0] for line in _data({"data": files})] == ["`data`: a", "`data`: b"]
 
 
 def test_refusals(runs: dict[str, Path], tmp_path: Path, mistake: Callable[..., str]) -> None:

@@ -67,6 +67,11 @@ def test_an_imported_model_is_a_run(tmp_path: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     assert cli.main([str(x) for x in command]) == 2
     assert "holds a run already" in capsys.readouterr().err
+    (tmp_path / "run" / "best.safetensors").unlink()
+    for name in ("config.json", "vocabulary.json"):  # of something else
+        assert cli.main([str(x) for x in command]) == 2
+        assert f"{tmp_path}/run/{name}: is there already: choose another directory" in capsys.readouterr().err
+        (tmp_path / "run" / name).unlink()
     (tmp_path / "one").write_text("w1\n")
     command = [*command[:5], tmp_path / "one", "--out", tmp_path / "other"]
     assert cli.main([str(x) for x in command]) == 2
@@ -106,5 +111,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "weights", tmp_path / "nowhere"):
         with pytest.raises(CheckpointError, match="cannot be read as safetensors"):
             read_released(path, "lstm")
+    header = b'{"x":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}'
+    (tmp_path / "bf16").write_bytes(len(header).to_bytes(8, "little") + header + bytes(2))
+    with pytest.raises(CheckpointError, match="bf16: data type 'bfloat16' not understood: convert the tensors to fl"):
+        read_released(tmp_path / "bf16", "lstm")
     with pytest.raises(CheckpointError, match="^.*: is a directory: name the .safetensors file in it$"):
         read_released(tmp_path, "lstm")

@@ -58,6 +58,9 @@ def test_the_recipe_of_grammar_induction(texts: Path, pretrained: Path, tmp_path
     figures = json.loads((out / "evaluation.json").read_text())
     assert figures["sentence_f1"]["inside"] == pytest.approx(best["validation_f1"])
     assert "f1" in grove("info", out) and str(pretrained) in grove("info", out)
+    grove("export", out, tmp_path / "exported")  # which does not name the pre-trained run
+    of_run, of_copy = (grove("evaluate", path, "--data", texts / "valid") for path in (out, tmp_path / "exported"))
+    assert of_run.split()[:2] == of_copy.split()[:2] and of_run.startswith("perplexity")
 
 
 def test_training_begins_with_the_parameters_of_the_run(texts: Path, pretrained: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from accel.trained.opening import open_model
 from accel.trained.words import encode_words
 from accel.training.run import METRICS
 from refimpl.gpst import losses as exact
-from tests.fixtures.command_line import settings, with_options
+from tests.fixtures.command_line import Grove, settings, with_options
 from tests.fixtures.gpst_runs import TASK, run_of, texts
 from tests.fixtures.toy_run import metrics
 
@@ -141,8 +141,17 @@ def test_any_text_is_read(texts: Path, trained: Path) -> None:
     """Sentences are split, and words that were never seen are spelled."""
     before = (trained / "evaluation.json").read_bytes()
     assert cli.main(["evaluate", str(trained), "--data", str(texts / "novel")]) == 0
-    assert json.loads((trained / "evaluation.json").read_text())["words"] == 9
-    (trained / "evaluation.json").write_bytes(before)
+    assert json.loads((trained / "evaluation.data=novel.json").read_text())["words"] == 9
+    assert (trained / "evaluation.json").read_bytes() == before  # the scores of the run's own test
+
+
+@pytest.mark.parametrize(("how", "name"), [("skip", "left out"), ("cut", "cut")])
+def test_long_sentences_are_counted(texts: Path, tmp_path: Path, run_grove: Grove, how: str, name: str) -> None:
+    (tmp_path / "test").write_text("the dog sleeps\n" + "dog " * 100 + "\n")
+    more = ("--test", tmp_path / "test", "--long-sentences", how, "--max-tokens", 50, "--steps", 1)
+    status, _, err = run_grove(*with_options(run_of(texts, tmp_path / "run", "--sentence-a-line"), *more))
+    assert status == 0 and f"test: long sentences: 1 of more than 50 tokens were {name}" in err
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text())[f"sentences {name}"] == 1
 
 
 def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
