@@ -15,6 +15,12 @@ from accel.tasks.translation import bleu
 from accel.trained.options import OptionError
 
 MEASURES = ("bleu", "rouge", "cognition")
+_OF_MEASURES = {
+    "references": ("bleu", "rouge"), "field": ("bleu", "rouge"), "bleu_tokenize": ("bleu",),
+    "rouge_tokenize": ("rouge",), "data": ("cognition",), "test_stem": ("cognition",),
+}  # fmt: skip
+"""The options, and the measures that they are for."""
+_STEM = "cg-test/cg-test"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,16 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "of cognition: the folder or archive of the data, with the file lexicon"
     parser.add_argument("--data", type=Path, metavar="FOLDER", help=help_text)
     help_text = "of cognition: the name of its test files without .en and .compound (cg-test/cg-test)"
-    parser.add_argument("--test-stem", default="cg-test/cg-test", metavar="STEM", help=help_text)
+    parser.add_argument("--test-stem", metavar="STEM", help=help_text)
 
 
 def run(options: argparse.Namespace) -> int:
     needed = "data" if options.measure == "cognition" else "references"
     if getattr(options, needed) is None:
         raise ValueError(f"--{needed}: is missing; {options.measure} needs it")
-    for name, measure in (("bleu_tokenize", "bleu"), ("rouge_tokenize", "rouge")):
-        if getattr(options, name) is not None and options.measure != measure:
-            raise OptionError(name, f"is for {measure}: leave it out")
+    for name, measures in _OF_MEASURES.items():
+        if getattr(options, name) is not None and options.measure not in measures:
+            raise OptionError(name, f"is for {' and '.join(measures)}: leave it out")
     scores = _scores(options)
     width = max(16, *(len(name) + 2 for name in scores))
     for name, value in scores.items():
@@ -52,7 +58,7 @@ def _scores(options: argparse.Namespace) -> dict[str, float]:
     """Return the scores by name."""
     if options.measure == "cognition":
         lexicon = read_lexicon(find_file(options.data, "lexicon"))
-        paths = (find_file(options.data, f"{options.test_stem}.{end}") for end in ("en", "compound"))
+        paths = (find_file(options.data, f"{options.test_stem or _STEM}.{end}") for end in ("en", "compound"))
         instances = read_instances(*paths, lexicon)
         outputs = _lines(options.file, tokens)
         if len(outputs) != len(instances):

@@ -18,6 +18,7 @@ from accel.models.albert.config import SIZES, Config
 from accel.models.checks import refusal
 from accel.tasks.job import Job, add_files, configured, count, require_data
 from accel.trained.opening import Model
+from accel.trained.options import typed
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.loop import evaluate as evaluate_model
@@ -49,10 +50,14 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         pieces = train_albert_pieces((line for _, line in read_text_lines(options.data)), options.vocabulary_size)
     size = Config(len(pieces), **SIZES[options.size])
     config, training = configured(size, TRAINING, options, FROM_DATA)
-    text, held_out, _ = (  # the test is read to name what is wrong with it before the training
-        path and read_masked_text(path, pieces, config.n_positions)
-        for path in (options.data, options.validation, options.test)
-    )
+    texts = {  # the test, too, to name what is wrong with it before the training
+        name: read_masked_text(path, pieces, config.n_positions)
+        for name in ("data", "validation", "test")
+        if (path := getattr(options, name)) is not None
+    }
+    text, held_out = texts["data"][0], texts["validation"][0] if options.validation else None
+    cut = (f"{typed(name)}: {n:,} sentences of more than {config.n_positions - 2:,} pieces were cut"
+           for name, (_, n) in texts.items() if n)  # fmt: skip
     longest = max(map(len, (*text, *(held_out or ()))))
     if longest > training.batch_size:
         but = f"a batch is counted in tokens, and the longest sentence has {longest}"
@@ -67,12 +72,13 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         masked_batches(text, training.batch_size, pieces, training.seed, seed=training.seed, epochs=None, **reading),
         None if held_out is None else lambda: masked_batches(held_out, training.batch_size, pieces, 0, **reading),
         f"{len(text):,} sentences, {sum(map(len, text)):,} tokens",
-        notes=(f"vocabulary: {len(pieces):,} pieces",),
+        notes=(f"vocabulary: {len(pieces):,} pieces", *cut),
     )
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the loss of masked tokens of the test text, nats, and the share of them that is predicted."""
-    text = read_masked_text(data, model.vocabulary, model.config.n_positions)
+    text, n_cut = read_masked_text(data, model.vocabulary, model.config.n_positions)
     batches = masked_batches(text, TRAINING.batch_size, model.vocabulary, 0, ops=ops)
-    return evaluate_model(ops, model.module, model.config, model.parameters, batches)
+    results = evaluate_model(ops, model.module, model.config, model.parameters, batches)
+    return results | ({"sentences cut": n_cut} if n_cut else {})

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from accel.data.batches.sentences import Example, Examples, SentenceBatches, encode_examples
+from accel.data.files.lines import LineError
 from accel.data.vocabularies.vectors import read_vectors
 from accel.data.vocabularies.vocabulary import END
 from accel.data.vocabularies.words import UNKNOWN, Words, build_words
@@ -33,12 +34,14 @@ from accel.tasks.job import Job, as_trained, configured, configured_in_epochs, c
 from accel.tasks.word_vectors import add_vectors, check_tables, vector_files, words_and_tables
 from accel.trained.kinds import CONTEXTS, can, network_of
 from accel.trained.opening import Model
+from accel.trained.options import OptionError
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.loop import evaluate
 from accel.training.settings import TrainingConfig
 from refimpl.trees import START
 
+_SIZE = "tiny"
 TRANSFORMERS = ("transformer", "treeformer", "treeformer_released")
 _FROM_DATA = ("vocabulary_size", "n_classes", "pair", "n_tables")
 _TRANSFORMER = replace(TRAINING, batch_size=64, warmup_steps=2000, select="accuracy", keep_checkpoints=0)
@@ -48,7 +51,7 @@ Source = tuple[Path, list[Example]]
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Add the options for the kind and the size of the classifier, and the number of epochs."""
     add_kinds(parser, (*KINDS, *TRANSFORMERS, *MODELS))
-    parser.add_argument("--size", choices=encoder_decoder.SIZES, default="tiny", help="of a Transformer (tiny)")
+    parser.add_argument("--size", choices=encoder_decoder.SIZES, default=_SIZE, help=f"of a Transformer ({_SIZE})")
     parser.add_argument("--epochs", type=count, default=20)
 
 
@@ -81,9 +84,13 @@ def build_classifier(
     config = replace(config, n_tables=0 if is_learned else len(files))
     if options.kind not in MODELS:
         fine_tuning.refuse_checkpoint(options)
+    if options.kind not in TRANSFORMERS and getattr(options, "size", _SIZE) != _SIZE:
+        raise OptionError("size", f"is for {', '.join(TRANSFORMERS)}: leave it out")
     _check_settings(options, config, training)
     require_data(options)
     training_source, held_out = read_training(), read_held_out()
+    if not training_source[1]:
+        raise LineError(training_source[0], 0, "no examples in this file")
     if options.kind in MODELS:
         return fine_tuning.build_classifier(options, ops, group, classes, training_source, held_out)
     words, tables = _words_and_tables(options, training_source[1], files if config.n_tables else ())

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from accel.data.batches.sentences import Example
+from accel.data.files.lines import LineError
 from accel.data.published import glue
 from accel.data.published.sentiment import BINARY, FINE, read_sentiment
 from accel.models.fasttrees.sentence_classifier import Config
@@ -77,4 +78,7 @@ def _read(classes: tuple[str, ...], path: Path, phrases: bool = False) -> list[E
         if classes != BINARY:
             raise ValueError(f"--fine: {path} has two classes; leave out --fine, or name a file of trees")
         return [x._replace(label=BINARY[int(x.label)]) for x in glue.read_file("sst2", path).examples]
-    return list(read_sentiment(path, classes, phrases=phrases))
+    examples = list(read_sentiment(path, classes, phrases=phrases))
+    if not examples:
+        raise LineError(path, 0, "no examples in this file: neutral trees are left out without --fine")
+    return examples

@@ -39,9 +39,10 @@ from accel.tasks.pairs import (
 from accel.trained.kinds import CONTEXTS, can
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
+from accel.training.checkpoint import read_state
 from accel.training.communicator import Communicator
 
-STEPS = 100_000
+STEPS, _SIZE = 100_000, "base"
 TOKENISERS = ("stems", "blanks")
 _KINDS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
 AVERAGE = "R-AVG"
@@ -59,7 +60,7 @@ _ENDS = ("article", "title")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_parallel_arguments(parser, (None, None), (None, None, None), "sentencepiece", "base", MODELS)
+    add_parallel_arguments(parser, (None, None), (None, None, None), "sentencepiece", _SIZE, MODELS)
     help_text = "the two fields of the files STEM.jsonl, such as document,summary (default: files STEM.article, .title)"
     parser.add_argument("--fields", type=_fields, metavar="ARTICLE,SUMMARY", help=help_text)
     help_text = "a data set: its --fields, unless --source or --target is given; of a GPST also its limits and epochs"
@@ -97,7 +98,11 @@ def _settle(options: argparse.Namespace) -> None:
         options.fields = options.fields or list(fields)
     if not options.fields:
         options.source, options.target = options.source or _ENDS[0], options.target or _ENDS[1]
-    if options.kind not in MODELS:
+    if options.kind in MODELS:
+        for name, default in (("size", _SIZE), ("batch_by", "both")):
+            if getattr(options, name) != default:
+                raise OptionError(name, f"is not for {' and '.join(MODELS)}: leave it out")
+    else:
         for name, value in _OF_GPST.items():
             if getattr(options, name) not in (None, *([value] if options.resume else [])):  # older runs stored these
                 raise OptionError(name, f"is for {' and '.join(MODELS)}: leave it out")
@@ -142,10 +147,11 @@ def evaluate(
     """Return ROUGE on the test files, of the models and with the file of `accel.tasks.pairs.outputs_of`."""
     files = tested_files(data, settings)
     sources, references = zip(*read_parallel(*files), strict=True)
+    drawing = settings | {"seed": read_state(model.path)["training"]["seed"]} | search
 
     def summaries_of(each: Model) -> list[list[str]]:
         if can(each, CONTEXTS):
-            return list(drawn_summaries(ops, each, files[0], sources, settings | search))
+            return list(drawn_summaries(ops, each, files[0], sources, drawing))
         return translations(ops, each, sources, **search)
 
     results: dict[str, dict[str, float]] = {name: {} for name in (*_KINDS, AVERAGE)}
@@ -162,7 +168,7 @@ def drawn_summaries(
 
     With `settings["sync"]` False every action is drawn by itself.
     """
-    n_tokens, seed, sync = settings["summary_tokens"], settings["seed"] or 0, settings.get("sync", True)
+    n_tokens, seed, sync = settings["summary_tokens"], settings["seed"], settings.get("sync", True)
     limits = Limits(settings["top_k"], one_pool=True)
     for line, words in enumerate(articles, 1):
         context, _ = prompted(path, line, words, model.vocabulary, settings["article_tokens"])

@@ -77,6 +77,40 @@ def test_sentences_without_gold_trees_have_no_options_of_gold_trees(
     assert wrong == f"{option[0]}: is for --gold: give gold trees with it"
 
 
+_TRANSFORMERS = "--size: is for transformer, treeformer, treeformer_released"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [(("sentiment", "--model", "lstm", "--size", "base"), _TRANSFORMERS),
+     (("sentiment", "--model", "gpst", "--size", "base"), _TRANSFORMERS),
+     (("summarisation", "--model", "gpst", "--size", "tiny"), "--size: is not for gpst and gpt2"),
+     (("summarisation", "--model", "gpt2", "--batch-by", "longer"), "--batch-by: is not for gpst and gpt2"),
+     (("language_model", "--model", "fasttrees", "--variant", "released"), "--variant: is for conv_fasttrees"),
+     (("logic", "--model", "on_lstm", "--variant", "paper"), "--variant: is for conv_fasttrees")],
+)  # fmt: skip
+def test_a_model_of_another_kind_has_no_such_option(
+    options: tuple[str, ...], reason: str, text: Path, mistake: Callable[..., str]
+) -> None:
+    wrong = mistake("train", "--data", text, "--out", text.with_name("run"), "--task", *options)
+    assert wrong == f"{reason}: leave it out"
+
+
+@pytest.mark.parametrize(
+    ("measure", "option", "measures"),
+    [("rouge", "--test-stem", "cognition"), ("bleu", "--data", "cognition"), ("cognition", "--field", "bleu and rouge"),
+     ("cognition", "--references", "bleu and rouge"), ("bleu", "--rouge-tokenize", "rouge")],
+)  # fmt: skip
+def test_scores_of_outputs_have_their_own_options(
+    measure: str, option: str, measures: str, text: Path, mistake: Callable[..., str]
+) -> None:
+    needed = ("--data" if measure == "cognition" else "--references", text)
+    value = "stems" if option == "--rouge-tokenize" else text
+    assert (
+        mistake("score_outputs", measure, text, *needed, option, value) == f"{option}: is for {measures}: leave it out"
+    )
+
+
 TREEBANK = "(S (NP the bird) (VP sings))\n"
 
 

@@ -118,7 +118,7 @@ def test_trained_sampled_and_scored(
     assert grove("train", "--out", out, "--resume") == printed
     ops = accel.load("cpu")
     model = open_model(ops, out)
-    chosen = {"article_tokens": 30, "summary_tokens": 6, "top_k": 1, "seed": None}
+    chosen = {"article_tokens": 30, "summary_tokens": 6, "top_k": 1, "seed": 0}
     articles = ["The dog barks . Now the young dog barks .".split(), "The cat purrs . Now the old cat purrs .".split()]
     assert list(drawn_summaries(ops, model, Path("file"), articles, chosen)) == [["dog", "barks"], ["cat", "purrs"]]
     short = drawn_summaries(ops, model, Path("file"), articles, chosen | {"summary_tokens": 1})

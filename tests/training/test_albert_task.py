@@ -14,7 +14,7 @@ from accel.data.batches.sentences import Examples
 from accel.data.files.lines import LineError
 from accel.trained.opening import open_model
 from tests.fixtures.albert_files import TEXT, pieces, write_random_albert
-from tests.fixtures.command_line import settings
+from tests.fixtures.command_line import Grove, settings
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.glue_files import write_glue
 
@@ -31,8 +31,9 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_masked(text: Path) -> None:
     """15 % of the tokens of text; most are read as the mask, none of the symbols is; again the same."""
     vocabulary = pieces()
-    sentences = read_masked_text(text, vocabulary, 12)
-    assert len(sentences) == len(TEXT) and {len(sentence) for sentence in sentences} == {12}
+    sentences, n_cut = read_masked_text(text, vocabulary, 12)
+    assert len(sentences) == len(TEXT) == n_cut and read_masked_text(text, vocabulary, 10**6)[1] == 0
+    assert {len(sentence) for sentence in sentences} == {12}
     first, last, mask = (vocabulary.ids[symbol] for symbol in ("[CLS]", "[SEP]", "[MASK]"))
     assert all(sentence[0] == first and sentence[-1] == last for sentence in sentences)
     many = sentences * 40
@@ -98,6 +99,24 @@ def test_a_batch_has_room_for_the_longest_sentence(text: Path, tmp_path: Path, m
         "batch_size: 39, but a batch is counted in tokens, and the longest sentence has 40; use 40 or more"
     )
     assert not (tmp_path / "run").exists()
+
+
+def test_what_is_cut_is_counted(text: Path, tmp_path: Path, run_grove: Grove) -> None:
+    (tmp_path / "test").write_text("birds sing\n" + "birds sing and dogs sleep " * 300 + "\n")
+    run = ("train", "--task", "masked_words", "--data", text, "--test", tmp_path / "test", "--vocabulary-size", 70)
+    status, out, err = run_grove(*run, *SMALL, "--steps", 1, "--out", tmp_path / "run")
+    assert status == 0 and "--test: 1 sentences of more than 38 pieces were cut" in err
+    assert ["sentences", "cut", "1"] in [line.split() for line in out.splitlines()]
+
+
+def test_lines_that_cannot_be_read_are_named(tmp_path: Path, mistake: Callable[..., str]) -> None:
+    """Not what SentencePiece says of them."""
+    for content, reason in ((b"\n", ": no sentence in this file"), (b"birds\n\xff\n", ":2:1: not UTF-8")):
+        (tmp_path / "data").write_bytes(content)
+        wrong = mistake(
+            "train", "--task", "masked_words", "--data", tmp_path / "data", *SMALL, "--out", tmp_path / "run"
+        )
+        assert wrong.startswith(f"{tmp_path}/data{reason}")
 
 
 def test_pretrained(pretrained: Path, grove: Callable[..., str]) -> None:

@@ -52,6 +52,13 @@ def test_a_test_of_logic_is_read_before_the_training(tmp_path: Path, mistake: Ca
     assert "test0:1" in wrong and "'z'" in wrong and not (tmp_path / "run").exists()
 
 
+def test_neutral_trees_alone_are_no_examples(tmp_path: Path, mistake: Callable[..., str]) -> None:
+    data = tmp_path / "data"
+    data.write_text("(2 (2 It) (2 goes))\n")
+    wrong = mistake("train", "--task", "sentiment", "--data", data, "--out", tmp_path / "run")
+    assert wrong == f"{data}: no examples in this file: neutral trees are left out without --fine"
+
+
 @pytest.mark.parametrize(
     ("task", "text", "more"),
     [("sentiment", SENTIMENT, ("--no-phrases",)), ("inference", INFERENCE, ())],

@@ -19,8 +19,8 @@ SHARE, READ_AS_MASK, READ_AS_OTHER = 0.15, 0.8, 0.1
 """Of the tokens those that are predicted; of these those that are read as MASK, and as a token drawn at random."""
 
 
-def read_masked_text(path: str | Path, pieces: AlbertPieces, most: int) -> list[np.ndarray]:
-    """Return the ids of every line that has words, with its symbols, cut to `most` tokens.
+def read_masked_text(path: str | Path, pieces: AlbertPieces, most: int) -> tuple[list[np.ndarray], int]:
+    """Return the ids of every line that has words, with its symbols, cut to `most` tokens, and how many were cut.
 
     Raises
     ------
@@ -28,11 +28,11 @@ def read_masked_text(path: str | Path, pieces: AlbertPieces, most: int) -> list[
         As `read_text_lines` does; if no line has tokens.
     """
     first, separator = pieces.ids[FIRST], pieces.ids[SEPARATOR]
-    encoded = (pieces.encode_words(line.split())[: most - 2] for _, line in read_text_lines(path))
-    sentences = [np.array([first, *ids, separator], np.int32) for ids in encoded if ids]
-    if not sentences:
+    encoded = [ids for _, line in read_text_lines(path) if (ids := pieces.encode_words(line.split()))]
+    if not encoded:
         raise LineError(path, 0, "no tokens in this file")
-    return sentences
+    sentences = [np.array([first, *ids[: most - 2], separator], np.int32) for ids in encoded]
+    return sentences, sum(len(ids) > most - 2 for ids in encoded)
 
 
 def masked_batches(

@@ -109,10 +109,10 @@ def train_albert_pieces(lines: Iterable[str], size: int) -> AlbertPieces:
     ValueError
         If there is no text, or `size` has no room for every letter of it.
     """
-    model = io.BytesIO()
+    model, texts = io.BytesIO(), list(map(normalised, lines))  # before SentencePiece, which hides the reader's errors
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=map(normalised, lines),
+            sentence_iterator=iter(texts),
             model_writer=model,
             model_type="unigram",
             vocab_size=size,
