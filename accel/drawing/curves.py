@@ -100,6 +100,8 @@ def draw_losses(paths: Sequence[Path]) -> Picture:
     curves: dict[str, Points] = {}
     for path in paths:
         name = path.parent.name if path.name == METRICS else path.name
+        if name in curves:
+            raise PictureError(f"{path}: two runs are called {name}: rename a directory")
         training, validation = read_losses(path)
         curves |= {name: validation, f"{name}*": training} if validation else {name: training}
     return draw_curves(curves, x_label="step", y_label="nats an event", title="Loss; thin: training, thick: validation")

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from unicodedata import combining, east_asian_width
+
+from accel.data.files.written import replaced
 
 FONT = "DejaVu Sans, Verdana, Helvetica, sans-serif"
 INK, GREY, FAINT = "#222222", "#666666", "#d8d8d8"
@@ -112,9 +115,11 @@ def save(picture: Picture, path: str | Path) -> None:
     path = Path(path)
     check_name(path)
     if path.suffix == ".svg":
-        path.write_text(svg(picture), encoding="utf-8")
+        content = svg(picture).encode()
     else:
-        _save_png(picture, path)
+        content = _png(picture, path)
+    with replaced(path) as file:
+        file.write(content)
 
 
 def check_name(path: Path) -> None:
@@ -156,7 +161,8 @@ def _number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _save_png(picture: Picture, path: Path) -> None:
+def _png(picture: Picture, path: Path) -> bytes:
+    """Return the picture as a PNG file; `path` is named by an error."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -182,4 +188,6 @@ def _save_png(picture: Picture, path: Path) -> None:
             style = {"fontsize": shape.size, "color": shape.fill, **turned}
             text = shape.text.replace("$", r"\$")  # no formulas
             axes.text(shape.x, shape.y, text, ha=anchor, va="center_baseline", zorder=order, **style)
-    figure.savefig(path, format="png", metadata={"Title": picture.title})
+    content = BytesIO()
+    figure.savefig(content, format="png", metadata={"Title": picture.title})
+    return content.getvalue()

@@ -119,7 +119,7 @@ def test_a_logarithmic_axis_tells_small_values_apart() -> None:
         draw_curves({"a": [(1, 0.0)]}, **labels)
 
 
-def test_draw_attention_and_losses(tmp_path: Path) -> None:
+def test_draw_attention_and_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     parameters = transformer_grammar.initialise(SURE, 0)
     (tmp_path / VOCABULARY).write_text(TOY_VOCABULARY.to_json())
     save_settings(tmp_path, Reading(), {})
@@ -132,6 +132,20 @@ def test_draw_attention_and_losses(tmp_path: Path) -> None:
     ElementTree.parse(out)
     assert draw("loss", tmp_path, "--out", out) == 0
     ElementTree.parse(out)
+    same = [tmp_path / folder / "run" for folder in ("one", "two")]
+    for run in same:
+        run.mkdir(parents=True)
+        (run / METRICS).write_text((tmp_path / METRICS).read_text())
+    assert draw("loss", *same, "--out", out) == 2  # and not one curve of two
+    assert f"{same[1]}: two runs are called run: rename a directory" in capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    save(draw_mask(FIGURE2), tmp_path / "mask.svg")
+    before = (tmp_path / "mask.svg").read_bytes()
+    assert draw("tree", "(S \udcff)", "--out", tmp_path / "mask.svg") == 2  # as the shell gives a wrong byte
+    assert [path.name for path in tmp_path.iterdir()] == ["mask.svg"]
+    assert (tmp_path / "mask.svg").read_bytes() == before
 
 
 def test_png(tmp_path: Path) -> None:
