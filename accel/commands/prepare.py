@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accel.commands.opened import check_outs, figures, replaced
-from accel.data.corpora.treebank import Reading, read_sentences, read_treebank
+from accel.data.corpora.treebank import Reading, Sentence, TreebankError, read_sentences, read_treebank
 from accel.data.files.brackets import without_preterminals
 from accel.data.files.progress import progress
 from accel.data.published.rnng_oracles import read_oracle
@@ -31,7 +31,7 @@ from accel.data.published.treebank_folders import (
 from accel.data.published.wsj import CONVENTIONS, read_gold
 from accel.data.vocabularies import building
 from accel.data.vocabularies.terminals import unknown_class
-from accel.data.vocabularies.vocabulary import Vocabulary
+from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
 from refimpl.trees import Tree, tree_from_actions, words
 
 
@@ -104,15 +104,19 @@ def _ptb(options: argparse.Namespace) -> None:
     vocabulary = building.build(map(without_preterminals, read_treebank(paths["train"])), "unknown_classes")
     for split, path in paths.items():
         groups = groupby(read_sentences(path, Reading(documents="blank")), key=lambda sentence: sentence.document)
-        documents = ([_with_classes(sentence.tree, vocabulary) for sentence in group] for _, group in groups)
+        documents = ([_with_classes(path, sentence, vocabulary) for sentence in group] for _, group in groups)
         _write(options.out / f"{split}.unk.trees", documents)
     held_out = chain.from_iterable(read_treebank(paths[split]) for split in SPLITS[1:])
     _print_vocabulary(vocabulary, held_out, is_published=chosen["train"] == "2-21")
 
 
-def _with_classes(tree: Tree, vocabulary: Vocabulary) -> Tree:
+def _with_classes(path: Path, sentence: Sentence, vocabulary: Vocabulary) -> Tree:
     """Return the tree without its tags, and with the class of every word that the vocabulary lacks."""
-    return tree_from_actions(vocabulary.decode(vocabulary.encode(without_preterminals(tree))))
+    try:
+        ids = vocabulary.encode(without_preterminals(sentence.tree))
+    except VocabularyError as error:
+        raise TreebankError(path, sentence.line, 0, f"{error}: give more training sections") from error
+    return tree_from_actions(vocabulary.decode(ids))
 
 
 def _print_vocabulary(vocabulary: Vocabulary, held_out: Iterable[Tree], *, is_published: bool) -> None:

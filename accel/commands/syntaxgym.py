@@ -19,6 +19,7 @@ import accel
 from accel.commands.numbers import at_least
 from accel.commands.opened import check_outs, figures, progress, write_out
 from accel.commands.search_options import (
+    OF_TREES,
     add_ensemble,
     add_models,
     add_proposals,
@@ -43,6 +44,7 @@ from accel.evaluation.syntaxgym import (
     suite_outcomes,
     unknown_words,
 )
+from accel.trained.options import typed
 
 Results = Mapping[str, list[Outcome]]
 
@@ -69,8 +71,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.results is not None:
-        if options.suites or options.out is not None:
-            raise ValueError("--results: leave out SUITES and --out, which are for --checkpoint")
+        for name in ("suites", "out", "lower", "beam", *OF_TREES, "parser", "proposals_per_sentence"):
+            if getattr(options, name):
+                shown = "SUITES" if name == "suites" else typed(name)
+                raise ValueError(f"{shown}: is for --checkpoint, and --results are given: leave it out")
         for name, published in read_results(options.results).items():
             print(name)
             _print(published)

@@ -56,6 +56,13 @@ def test_sections_become_splits(treebank: Path, tmp_path: Path, grove: Grove) ->
     assert (out / "valid.unk.trees").read_text() == "(S (NP The bird) (VP saw (NP the UNK)))\n\n"
 
 
+def test_labels_that_training_lacks_are_named(treebank: Path, tmp_path: Path, mistake: Grove) -> None:
+    (treebank / "04" / "wsj_0401.mrg").write_text(ONE + TWO.replace("(VP", "(XP"))
+    wrong = mistake("prepare", "ptb", treebank, "--out", tmp_path / "trees", "--sections", "2", "3", "4")
+    reason = "the label 'XP' is not in the vocabulary of 3 labels: give more training sections"
+    assert wrong == f"{tmp_path}/trees/test.trees:2: {reason}"
+
+
 def test_classes_are_those_of_the_vocabulary_that_training_builds(treebank: Path, tmp_path: Path, grove: Grove) -> None:
     out = tmp_path / "trees"
     printed = grove("prepare", "ptb", treebank, "--out", out, "--sections", "2", "3", "4")

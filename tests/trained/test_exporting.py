@@ -104,7 +104,7 @@ def test_fields_and_several_files_on_a_card(tmp_path: Path) -> None:
         Path(file).write_text(file)
     settings: dict[str, Any] = {"task": "summarisation", "fields": ["document", "summary"], "set": []}
     assert command_of(settings)[-2:] == ["--fields", "document,summary"]
-    assert command_of({"task": "gpst", "data": files, "set": ["a=1", "b=2"]})[5:] == [
+    assert command_of({"task": "gpst", "data": files, "set": ["a=1", "b=2"]})[6:] == [
         *("--set", "a=1", "--set", "b=2", "--data", "a", "b")
     ]  # fmt: skip
     assert [line.partition(",")[0] for line in _data({"data": files})] == ["`data`: a", "`data`: b"]
