@@ -13,7 +13,7 @@ from accel.commands.search_options import search_of
 from accel.commands.threads import processes
 from accel.data.corpora.treebank import Reading, read_sentences, tags
 from accel.data.files.lines import LineError, place
-from accel.evaluation.bound_and_rerank import bracket_score
+from accel.evaluation.bound_and_rerank import bracket_score, has_tags
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.labelled import labelled_trees
 from accel.parsing.propose import Sentence, read_words
@@ -70,8 +70,10 @@ def _print_score(parsed: list[tuple[Sentence, Tree]], n_sentences: int) -> None:
     print(f"precision       {score.precision:.2f}")
     print(f"complete match  {score.complete_match:.2f}")
     print(f"sentences       {score.valid} scored, {score.errors} with errors, {score.skipped} skipped")
-    if any(tags(tree) is None for tree in gold):
+    if (n_untagged := sum(tags(tree) is None for tree in gold)) and not has_tags(gold):
         print("tags            none in the gold trees: punctuation counts as words do")
+    elif n_untagged:
+        print(f"tags            not of all words in {n_untagged} gold trees: these words count as words do")
     print(f"coverage        {len(parsed) / n_sentences:.4f} ({len(parsed)} of {n_sentences} sentences)")
 
 

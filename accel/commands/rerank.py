@@ -12,7 +12,7 @@ from accel.commands.threads import processes
 from accel.data.corpora.gathered import summary
 from accel.data.corpora.treebank import tags
 from accel.data.files.lines import read_lines
-from accel.evaluation.bound_and_rerank import bracket_score, choose
+from accel.evaluation.bound_and_rerank import bracket_score, choose, has_tags
 from accel.evaluation.evalb import COLLINS, EvalbParameters, Score, read_parameters
 
 
@@ -59,8 +59,10 @@ def run(options: argparse.Namespace) -> int:
         for name, value in summary(sentences):
             if name == "skipped":
                 print(f"skipped         {value}")
-        if any(tags(tree) is None for tree in sentences.gold):
+        if (n_untagged := sum(tags(tree) is None for tree in sentences.gold)) and not has_tags(sentences.gold):
             print("tags            none in the gold trees: punctuation counts as words do")
+        elif n_untagged:
+            print(f"tags            not of all words in {n_untagged} gold trees: these words count as words do")
     return 0
 
 

@@ -6,7 +6,7 @@ sentences before it (clause MARG-6).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -230,8 +230,10 @@ def bracket_score(chosen: Sequence[Tree | None], gold: list[Tree], parameters: E
 
     EVALB needs a part-of-speech tag over every word. If the gold trees have tags, words of chosen trees without a tag
     take them (EVIN-5). If not, every word gets the same tag, unless all chosen trees have tags, and punctuation counts
-    as words do.
+    as words do. Gold trees have tags if more than half of their words do; the others get the same.
     """
+    if any(tags(tree) is None for tree in gold) and has_tags(gold):
+        gold = [_completed(tree, _tag_labels(gold)) for tree in gold]
     gold_tags = [word_tags for tree in gold if (word_tags := tags(tree)) is not None]
     if len(gold_tags) < len(gold):
         gold_tags = [["WORD"] * len(words(tree)) for tree in gold]
@@ -244,6 +246,24 @@ def bracket_score(chosen: Sequence[Tree | None], gold: list[Tree], parameters: E
     pairs = zip(chosen, gold_tags, strict=True)
     tagged = [tree and _tagged(tree, word_tags, phrases if is_tagged else None) for tree, word_tags in pairs]
     return evalb(gold, tagged, parameters)
+
+
+def has_tags(trees: Sequence[Tree]) -> bool:
+    """Return whether more than half of the words of gold trees have part-of-speech tags."""
+    return _is_tagged(trees, _tag_labels(trees))
+
+
+def _tag_labels(trees: Sequence[Tree]) -> set[str]:
+    """Return the labels that are more often the innermost one over a single word than anything else."""
+    innermost = Counter(label for tree in trees for label in _over_single_words(tree).values())
+    every = Counter(label for tree in trees for label, _, _ in spans(tree))
+    return {label for label, count in innermost.items() if 2 * count > every[label]}
+
+
+def _completed(tree: Tree, tag_labels: Container[str]) -> Tree:
+    """Return a gold tree in which the words without a tag have the tag "WORD"."""
+    over = _over_single_words(tree)
+    return with_tags(tree, [None if over.get(n) in tag_labels else "WORD" for n in range(len(words(tree)))])
 
 
 def _is_tagged(trees: Sequence[Tree], tag_labels: Container[str]) -> bool:

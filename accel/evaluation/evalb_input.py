@@ -108,9 +108,12 @@ def read_sentences(lines: Iterable[str]) -> list[Sentence]:
     return [_read_sentence(line, number) for number, line in enumerate(lines, 1)]
 
 
+_TOKEN = re.compile(r"\([^()\s]*|\)|[^()\s]+", re.ASCII)  # as in C, spaces are those of ASCII
+
+
 def _read_sentence(line: str, number: int) -> Sentence:
     opened: list[tuple[str, list[Tree | str]]] = [("", [])]
-    for token in re.finditer(r"\([^\s()]*|\)|[^\s()]+", line):
+    for token in _TOKEN.finditer(line):
         text, column = token.group(), token.start() + 1
         if text.startswith("("):
             opened.append((text[1:], []))

@@ -18,7 +18,15 @@ from accel.data.corpora.treebank import DOCUMENT, Reading, Sentence, encode_tree
 from accel.data.files.brackets import read_trees
 from accel.data.vocabularies.building import build
 from accel.evaluation import bound_and_rerank
-from accel.evaluation.bound_and_rerank import bracket_score, choose, known_to, proposal_logps, scored, word_perplexity
+from accel.evaluation.bound_and_rerank import (
+    bracket_score,
+    choose,
+    has_tags,
+    known_to,
+    proposal_logps,
+    scored,
+    word_perplexity,
+)
 from accel.evaluation.evalb import COLLINS
 from accel.scoring import trees as score
 from accel.trained.opening import Model
@@ -170,3 +178,14 @@ def test_words_without_a_tag_take_the_gold_one(chosen: list[str], counts: list[t
     gold_trees, trees = ([next(read_trees([text])) if text else None for text in side] for side in (gold, chosen))
     score = bracket_score(trees, [tree for tree in gold_trees if tree is not None], COLLINS)
     assert [(row.matched, row.gold, row.predicted) for row in score.per_sentence] == counts
+
+
+def test_tags_of_gold_trees_are_no_constituents_where_one_tree_has_none() -> None:
+    """Nor are the labels of phrases over single words tags."""
+    gold = ["(S (NP (NNS birds)) (VP (VBP sing)))", "(S (NP (PRP they) (CC and) (PRP we)) (VP (VBP fly)))",
+            "(S (NP (NNP New) (NNP York)) (VP (VBZ sleeps)))", "(S (NP New York) (VP sleeps))"]  # fmt: skip
+    trees = [next(read_trees([text])) for text in gold]
+    score = bracket_score(trees, trees, COLLINS)
+    assert [(row.matched, row.gold, row.predicted) for row in score.per_sentence] == [(3, 3, 3)] * 4 and score.f1 == 100
+    bare = [next(read_trees([text])) for text in ("(S (NP birds) (VP sing))", *gold[1:])]
+    assert bracket_score(bare, trees, COLLINS).f1 == 100 and has_tags(trees) and not has_tags(bare[3:])
