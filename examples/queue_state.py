@@ -120,6 +120,6 @@ def is_alive(path: Path) -> bool:
     pid = path.read_text(encoding="utf-8").strip() if path.exists() else ""
     try:
         os.kill(int(pid or 0), 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):  # none, or of another user
         return False
     return bool(pid)

@@ -211,7 +211,9 @@ def evaluated(results: Sequence[Result]) -> str:
     rows = []
     for name, group in grouped(results).items():
         for seed in sorted({result["seed"] for result in group}):
-            first = next(x for x in group if x["seed"] == seed and "rerank" in x)
+            first = next((x for x in group if x["seed"] == seed and "rerank" in x), None)
+            if first is None:  # so far only a model of words, which needs no proposals
+                continue
             scores, limits = first["perplexity"], first["rerank"]
             counts = (f"{scores[field]:,}" for field in ("sentences", "words", "skipped"))
             f1 = (f"{limits[field]:.2f}" for field in ("parser_f1", "oracle_f1"))

@@ -247,7 +247,7 @@ def _difference(task: TaskTable, results: Sequence[TaskResult], model: str, base
     values = _values(results, model, next(iter(task.measures)))
     if model == task.against or len(values) < 2:
         return ""
-    p = f" ({welch(values, baseline).p:.2g})" if max(len(set(values)), len(set(baseline))) > 1 else ""
+    p = f" ({welch(values, baseline).p:.2g})" if min(len(set(values)), len(set(baseline))) > 1 else ""
     return f"{fmean(values) - fmean(baseline):+.1f}{p}"
 
 

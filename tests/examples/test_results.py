@@ -148,6 +148,10 @@ def test_equal_differences_have_no_spread() -> None:
     assert tg_terminals[1:4] == ["TG less TXL (terminals)", "0", "+1.0000 (+1.0000 to +1.0000)"]
 
 
+def test_a_seed_with_a_model_of_words_alone_has_no_proposals() -> None:
+    assert evaluated(TOY[2:]).count("\n") == 1
+
+
 def test_several_seeds_are_tested_by_welch() -> None:
     results_of_seeds = [result("tg", nats, 4) for nats in (1.0, 2.0, 3.0)] + [
         result("txl_cc", nats, 4) for nats in (4.0, 6.0, 8.0)
