@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -52,7 +53,10 @@ def run(options: argparse.Namespace) -> int:
     if options.proposals is not None:
         sentences = proposed.read_sentences(options, opened.reading, opened.models[0])
     else:
-        sentences = given_proposals(options.trees, None, opened.reading)
+        left_out = list[int]()
+        sentences = given_proposals(options.trees, None, opened.reading, left_out)
+        if left_out:
+            print(f"grove: {options.trees}: {len(left_out)} trees without tags left out", file=sys.stderr)
     result = word_perplexity(
         opened.ops,
         opened.models,

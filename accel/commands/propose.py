@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     path, sentences = _read(options, model)
     short = list(_short_enough(path, sentences, model, options))
     if not short:
-        raise LineError(path, 0, f"every one of {len(sentences)} sentences is too long")
+        raise LineError(path, 0, f"every one of {len(sentences)} sentences is left out")
     common: dict[str, Any] = {
         "count": options.number,
         "batch_size": options.batch_size,
@@ -121,16 +121,20 @@ def _short_enough(
     n_left_out = 0
     for number, sentence in enumerate(sentences, 1):
         try:
-            pieces_of(model, sentence.words)
+            if sentence.words:
+                pieces_of(model, sentence.words)
         except ValueError as error:
             raise LineError(path, sentence.line, str(error)) from error
-        if len(sentence.words) <= max_words:
+        if 1 <= len(sentence.words) <= max_words:
             yield number, sentence
             continue
         n_left_out += 1
-        reason = f"{len(sentence.words)} words, more than {max_words}"
+        reason, advice = f"{len(sentence.words)} words, more than {max_words}", ""
+        if not sentence.words:
+            reason = "not every word has a part-of-speech tag"
+        elif max_words < limit:
+            advice = ", or give a larger --max-words"
         if not (options.numbered or options.sample):
-            advice = ", or give a larger --max-words" if max_words < limit else ""
             raise LineError(path, sentence.line, f"{reason}: leave it out with --numbered{advice}")
         print(f"grove: {place(path, sentence.line)}: {reason}: sentence {number} is left out", file=sys.stderr)
     if n_left_out:

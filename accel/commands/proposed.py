@@ -16,6 +16,7 @@ from accel.data.corpora.proposals import read_proposals, stream_proposals
 from accel.data.corpora.treebank import Reading, Sentence
 from accel.evaluation.bound_and_rerank import known_to
 from accel.trained.opening import Model
+from refimpl.trees import words
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="proposals are lines `i ||| log-probability ||| tree`, i from 0, drawn with replacement (RNNG) or without "
         "(propose --sample)",
     )
-    help_text = "with --drawn without: proposals, blank lines between sentences, that are summed in any case"
+    help_text = "with --drawn without: proposals, in the form of --numbered or not, that are summed in any case"
     parser.add_argument("--also", type=Path, metavar="FILE", help=help_text)
     parser.add_argument(
         "--documents",
@@ -47,14 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_sentences(options: argparse.Namespace, reading: Reading, model: Model) -> Sentences:
     """Return the sentences that the options name; refuse proposals that the model cannot read."""
-    if options.numbered and options.drawn:
+    if options.numbered and options.drawn and options.also is None:
         raise ValueError("--numbered: is not for --drawn, whose lines have numbers: leave it out")
     if options.also is not None and options.drawn != "without":
         raise ValueError("--also: is for --drawn without: leave it out, or write the trees to --proposals")
     draws: list[list[Draw]] = []
-    certain = None if options.also is None else read_proposals(options.also, reading)
+    certain = None if options.also is None else read_proposals(options.also, reading, numbered=options.numbered)
     for group in certain or []:
-        known_to(model, options.also)(group)
+        if group and (options.max_words is None or len(words(group[0].tree)) <= options.max_words):
+            known_to(model, options.also)(group)
 
     def drawn(**how: Any) -> Iterator[list[Sentence]]:
         draws.clear()

@@ -15,12 +15,15 @@ from accel.commands import opened as models
 from accel.commands.opened import line_by_line
 from accel.data.batches.text import EOS
 from accel.data.corpora.sequences import encode_sentences, read_whole, unknown
+from accel.data.corpora.treebank import TreebankError
 from accel.data.files.lines import read_word_lines
 from accel.scoring.text import sentence_logps
 from accel.scoring.trees import event_logps, events_of
 from refimpl.trees import ActionType
 
 _TYPES = {ActionType.ONT: "ONT", ActionType.T: "T", ActionType.CNT1: "CNT"}
+
+_LEFT_OUT = "left out, for not every word has a part-of-speech tag"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,15 +59,20 @@ def _score_text(options: argparse.Namespace) -> int:
 def _score_trees(options: argparse.Namespace) -> int:
     opened = models.open_models(options)
     model = opened.models[0]
-    sentences = list(read_whole(options.trees, opened.reading))
-    errors = unknown(options.trees, sentences, model.vocabulary)
+    lines = list[int]()  # of trees that are left out
+    sentences = list(read_whole(options.trees, opened.reading, lines))
+    unread = [TreebankError(options.trees, line, 0, _LEFT_OUT) for line in lines]
+    found = unknown(options.trees, sentences, model.vocabulary)
+    places = [*(sentence.line for sentence in sentences), *lines]
+    errors = [error for _, error in sorted(zip(places, [*found, *unread], strict=True), key=lambda pair: pair[0])]
     scored = [number for number, error in enumerate(errors) if error is None]
     reasons = [error for error in errors if error is not None]
     if not scored:
         raise reasons[0]
     for error in reasons:
         print(f"grove: not scored: {error}", file=sys.stderr)
-    corpus = encode_sentences(options.trees, [sentences[number] for number in scored], model.vocabulary)
+    known = [sentence for sentence, error in zip(sentences, found, strict=True) if error is None]
+    corpus = encode_sentences(options.trees, known, model.vocabulary)
     if options.tokens:
         print("tree", "token", "type", "logp", sep="\t")
     events = event_logps(opened.ops, opened.models, corpus, **opened.scoring)
@@ -78,7 +86,7 @@ def _score_trees(options: argparse.Namespace) -> int:
             action_type = _TYPES[ActionType(model.vocabulary.type_of[i])]
             print(scored[row] + 1, model.vocabulary.symbols[i], action_type, f"{logp:.6f}", sep="\t")
     if not options.tokens:
-        print("-\n" * (len(sentences) - n_printed), end="")
+        print("-\n" * (len(errors) - n_printed), end="")
     if reasons:
-        print(f"grove: {len(reasons)} of {len(sentences)} trees not scored", file=sys.stderr)
+        print(f"grove: {len(reasons)} of {len(errors)} trees not scored", file=sys.stderr)
     return 1 if reasons else 0

@@ -162,7 +162,7 @@ def words_of(line: str) -> list[str]:
 
 
 def read_gold(path: str | Path, reading: Reading) -> Iterator[Sentence]:
-    """Yield every tree of a treebank with its words and constituents; trees without constituents are left out.
+    """Yield every tree of a treebank with its words and constituents; without words if the reading leaves it out.
 
     Raises
     ------
@@ -171,7 +171,9 @@ def read_gold(path: str | Path, reading: Reading) -> Iterator[Sentence]:
     """
     for tagged in read_sentences(path, replace(reading, drop_preterminals=False)):
         bare = without_tags(path, tagged, reading)
-        if bare is not None:
+        if bare is None:
+            yield Sentence([], tagged.line)
+        else:
             yield Sentence(words(tagged.tree), tagged.line, tagged.tree, tuple(constituents(bare.tree)))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -106,6 +106,8 @@ def open_model(ops: ModuleType, path: str | Path) -> Model:
     if state.get("vocabulary") != digest(vocabulary) or len(vocabulary) != config.vocabulary_size:
         raise CheckpointError(f"{path}: was trained with another vocabulary than {path.parent / VOCABULARY}")
     reading, _ = load_settings(path.parent)
+    if reading is not None:  # a training leaves out trees without tags, its model does not
+        reading = replace(reading, leave_out_untagged=False)
     loaded = checkpoint.load(path, module.parameter_shapes(config))
     frozen = module.frozen_shapes(config) if hasattr(module, "frozen_shapes") else {}
     tables = load_tables(path.parent, vocabulary) if frozen else {}

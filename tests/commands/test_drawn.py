@@ -130,6 +130,13 @@ def test_trees_are_summed_beside_drawn_ones(house: House, tmp_path: Path, grove:
     expected = perplexity_estimate(estimates, sum(len(words(group[0])) for group in groups))
     value, error = got["estimate"].removesuffix(" (drawn without replacement)").split(" ± ")
     assert (float(value), float(error)) == pytest.approx(expected, rel=1e-3)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith("1 ")))
+    without = printed(grove(*command, "without", "--also", also))
+    assert without["skipped"] == "1: no proposals"  # what its certain trees leave out cannot be estimated
+    path.write_text("".join(lines))
+    also.write_text("".join(f"{n}\t{tree}\n" for n, group in enumerate(certain, 1) for tree in group))
+    assert printed(grove(*command, "without", "--also", also, "--numbered")) == got
     also.write_text("".join(f"{tree}\n" for tree in certain[0]))
     n_first = len(drawn[0]) + 1
     assert (

@@ -159,6 +159,25 @@ def documents_apart(house: House, folder: Path) -> Path:
     return path
 
 
+def test_trees_without_tags_keep_their_place(
+    house: House, tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: Callable[..., str]
+) -> None:
+    """Those that are left out are counted; among proposals they are refused."""
+    path, tree = tmp_path / "trees", house.gold[0]
+    tagged = with_tags(tree, ["X"] * len(words(tree)))
+    path.write_text(f"{tagged}\n{house.gold[1]}\n{tagged}\n")
+    model, reading = house.checkpoints("tg"), ("--no-keep-tags", "--leave-out-untagged")
+    assert cli.main(["score", *map(str, (*model, path, *reading))]) == 1
+    out, err = capsys.readouterr()
+    first, middle, last = out.splitlines()
+    assert middle == "-" and first == last != "-" and err.endswith("grove: 1 of 3 trees not scored\n")
+    assert cli.main(["perplexity", *map(str, (*model, "--trees", path, *reading))]) == 0
+    out, err = capsys.readouterr()
+    assert f"grove: {path}: 1 trees without tags left out" in err and "sentences       2" in out
+    wrong = mistake("perplexity", *model, "--proposals", path, *reading)
+    assert wrong.startswith(f"{path}:2: not every word has a part-of-speech tag to drop")
+
+
 def test_mistakes_in_proposals_are_named(
     house: House, reader_of_documents: Path, tmp_path: Path, mistake: Callable[..., str]
 ) -> None:
@@ -181,6 +200,9 @@ def test_mistakes_in_proposals_are_named(
     assert (
         mistake("perplexity", *numbered, "--gold", gold) == f"{gold}: 1 trees, but {path} has 2 sentences: give as many"
     )
+    gold = write(tmp_path / "gold.trees", house.gold[:2])
+    wrong = mistake("perplexity", *numbered, "--gold", gold, "--sentences", 3)
+    assert wrong == f"{gold}: 2 trees, but 3 sentences are stated: give as many"
     assert (
         mistake("perplexity", *numbered, "--sentences", 1)
         == f"--sentences: 1, but {path} has 2 sentences: give as many"

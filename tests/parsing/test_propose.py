@@ -164,7 +164,7 @@ def test_long_sentences_are_left_out_only_by_number(
     assert [number for number, _ in lines] == ["1", "1", "3", "3"]
     (tree,) = read_trees([lines[-1][1]])
     assert words(tree) == ["the", "dogs", "-LRB-", "sleep", "-RRB-"]
-    assert mistake(*command, "--max-words", 1, "--numbered").startswith(f"{text}: every one of 3 sentences is too long")
+    assert mistake(*command, "--max-words", 1, "--numbered").startswith(f"{text}: every one of 3 sentences is left out")
 
 
 @pytest.mark.parametrize(
@@ -203,6 +203,12 @@ def test_other_models_and_other_trees_are_named(
     (tmp_path / "bare").write_text("(S (NP the dog) (VP sleeps))\n")
     wrong = mistake(*command, "--checkpoint", trained, "--trees", tmp_path / "bare")
     assert "bare:1: not every word has a part-of-speech tag to drop" in wrong
+    (tmp_path / "some").write_text("(S (NP the dog))\n(S (NP (NNS dogs)) (VP (VBP sleep)))\n")
+    some = (*command, "--checkpoint", trained, "--trees", tmp_path / "some", "--number", 1, "--leave-out-untagged")
+    reason = "not every word has a part-of-speech tag: leave it out with --numbered"
+    assert mistake(*some) == f"{tmp_path}/some:1: {reason}"
+    grove(*some, "--numbered")
+    assert [line[0] for line in (tmp_path / "out").read_text().splitlines()] == ["2"]  # its place in the treebank
     unknown = write(tmp_path / "unknown", Tree("S", (Tree("XP", ("a",)), "dog")))
     printed = grove(*command, "--checkpoint", trained, "--trees", unknown, "--number", 3)
     assert printed.startswith("sentences       1\nproposals       3 ") and "oracle F1" in printed

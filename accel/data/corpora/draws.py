@@ -70,14 +70,16 @@ def stream_draws(
 def beside(
     path: str | Path, drawn: Iterable[tuple[list[Sentence], list[Draw]]], certain: Sequence[list[Sentence]]
 ) -> Iterator[tuple[list[Sentence], list[Draw]]]:
-    """Yield, of every sentence, trees that are taken in any case and the other ones that are drawn (IS-2).
+    """Yield, of every sentence with draws, trees that are taken in any case and the others that are drawn (IS-2).
+
+    A sentence without draws has neither: what its certain trees leave out could not be estimated.
 
     Parameters
     ----------
     path
         Of the draws, for errors.
     drawn : iterable of trees and draws
-        Without replacement. A sentence after the last one has none.
+        Without replacement. A sentence after the last one has no draws.
     certain : [S] lists of Sentence
         Each of them is a draw, too, with log-probability 0, at the line of the first one that is drawn.
 
@@ -93,14 +95,13 @@ def beside(
             raise TreebankError(path, trees[0].line, 0, f"more sentences than the other trees have: {len(certain)}")
         if trees and taken and words(trees[0].tree) != words(taken[0].tree):
             raise TreebankError(path, trees[0].line, 0, "other words than the other trees of the sentence have")
-        yield _joined(taken or [], trees, draws)
-    yield from (_joined(taken, [], []) for taken in rest)
+        yield _joined(taken or [], trees, draws) if draws else ([], [])
+    yield from (([], []) for _ in rest)
 
 
 def _joined(certain: list[Sentence], trees: list[Sentence], draws: list[Draw]) -> tuple[list[Sentence], list[Draw]]:
     """Return the trees of a sentence that are certain and the other drawn ones, and all of them as draws."""
-    line = trees[0].line if trees else 0
-    known = {sentence.tree for sentence in certain}
+    line, known = trees[0].line, {sentence.tree for sentence in certain}
     others = [draw for draw in draws if trees[draw.tree].tree not in known]
     logps = [0.0] * len(certain) + [draw.logp for draw in others]
     joined = [sentence._replace(line=line) for sentence in certain] + [trees[draw.tree] for draw in others]

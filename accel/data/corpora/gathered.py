@@ -70,11 +70,12 @@ def given_proposals(
     trees: Path | Sequence[str | Tree] | None,
     proposals: Path | Sequence[Sequence[str | Tree]] | None,
     reading: Reading,
+    left_out: list[int] | None = None,
     **of_file: Any,
 ) -> Sentences:
     """Return sentences whose only proposals are `trees`, or whose proposals are given: from a file or from memory.
 
-    The options are those of `gather`, of a file of proposals.
+    The options are those of `gather`, of a file of proposals; `left_out` is that of `read_single`, of a file of trees.
     """
     if isinstance(proposals, Path):
         stream = partial(stream_proposals, proposals, reading, numbered=of_file.get("numbered", False))
@@ -82,7 +83,7 @@ def given_proposals(
     if proposals is not None and reading.documents != "none":
         raise ValueError("proposals: the model reads documents: give a file of proposals, with gold or documents")
     if isinstance(trees, Path):
-        groups = read_single(trees, reading)
+        groups = read_single(trees, reading, left_out)
     elif trees is not None:
         groups = [[sentence] for sentence in read_given(trees, reading)]
     else:
@@ -168,6 +169,9 @@ def gather(
         (documents, sum(sizes or []), "sentences"),
         ("--sentences", n_sentences, ""),
     )
+    stated = max((n for source, n, _ in counts if source is not None and n is not None), default=0)
+    if gold is not None and len(gold_sentences) < stated:
+        raise ValueError(f"{gold}: {len(gold_sentences)} trees, but {stated} sentences are stated: give as many")
     first, again = (stream, partial(stream, quiet=True)) if path.is_file() else _copied(path, stream)
     n_trees, lengths, other_words = list[int](), list[int | None](), None
     for number, group in enumerate(first()):

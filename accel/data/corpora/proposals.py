@@ -75,7 +75,8 @@ def stream_proposals(
         At a line whose number is not a number, or is not above the last one.
     """
     documents = "column" if numbered else "blank"
-    sentences, last = read_sentences(path, replace(reading, documents=documents), quiet=quiet, lines=lines), 0
+    whole, last = replace(reading, leave_out_untagged=False, documents=documents), 0
+    sentences = read_sentences(path, whole, quiet=quiet, lines=lines)
     for _, group in groupby(sentences, key=lambda sentence: sentence.document):
         first, *rest = group
         different, sentence_words = {first.tree: first}, words(first.tree)
@@ -98,6 +99,9 @@ def stream_proposals(
         yield list(different.values())
 
 
-def read_single(path: str | Path, reading: Reading) -> list[list[Sentence]]:
-    """Return the trees of a treebank, each the only proposal of its sentence or document."""
-    return [[sentence] for sentence in read_whole(path, reading)]
+def read_single(path: str | Path, reading: Reading, left_out: list[int] | None = None) -> list[list[Sentence]]:
+    """Return the trees of a treebank, each the only proposal of its sentence or document.
+
+    The lines of the trees that are left out go into `left_out`.
+    """
+    return [[sentence] for sentence in read_whole(path, reading, left_out)]

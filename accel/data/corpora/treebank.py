@@ -20,7 +20,7 @@ from refimpl.trees import ActionType, Tree, TreeError, words
 
 DOCUMENT = "DOC"
 UNTAGGED = (
-    "not every word has a part-of-speech tag to drop: leave such trees out (--leave-out-untagged), "
+    "not every word has a part-of-speech tag to drop: leave such trees of a treebank out (--leave-out-untagged), "
     "or take all trees as they are (--keep-tags)"
 )
 _FORMAT = 1  # of the encoded files; part of their hash
