@@ -48,7 +48,7 @@ def backward(
 
 def _steps(chart: Chart) -> tuple[Any, ...]:
     assert chart.bounds is not None
-    return chart.bounds, chart.bounds.shape[1] - 1, int(chart.is_root is not None), word(device.xp())
+    return chart.bounds, chart.bounds.shape[1] - 1, int(chart.is_root is not None), word()
 
 
 def _scored(chart: Chart, scored: tuple[Array, Array]) -> tuple[Any, ...]:

@@ -58,6 +58,6 @@ def _launch(name: str, args: tuple[Any, ...], n: int, query: Query | None, dtype
     if query is None:
         device.launch("chart_tokens", f"{name}_charts", (-(-n // WARPS),), (32, WARPS), args, dtype)
         return
-    args = *args, word(device.xp())
+    args = *args, word()
     grid = (device.multiprocessors(),)
     device.launch("chart_tokens", f"{name}_queried_charts", grid, (32, WARPS), args, dtype, cooperative=True)

@@ -44,6 +44,7 @@ class Device:
     pinned: Callable[[int], np.ndarray] = partial(np.empty, dtype=np.uint8)
     sent: Callable[[np.ndarray], Array] = np.copy
     multiprocessors: int = 3  # on the host few, for all blocks of a cooperative launch live at once there
+    number: Callable[[], int] = lambda: 0  # of the current GPU
 
 
 _device: Device | None = None
@@ -126,6 +127,11 @@ def each(kernel: Callable[..., None], count: int, *args: Any) -> None:
 def stream() -> int:
     """Return the current stream, a `cudaStream_t`."""
     return _current().stream()
+
+
+def number() -> int:
+    """Return the number of the current GPU: what lies in the memory of one is not for another."""
+    return _current().number()
 
 
 def cublaslt() -> Any:

@@ -113,11 +113,12 @@ extern "C" __global__ void smoothed_logp(
         sum += exp(below);
         total += below;
     }
-    const REAL log_sum = log(warp_sum(sum)), logp = logits[label] + bias[label] - largest - log_sum;
+    const Long at = label < 0 ? 0 : label;  // a row without a label, which a graph reads with others, gains nothing
+    const REAL log_sum = log(warp_sum(sum)), logp = logits[at] + bias[at] - largest - log_sum;
     total = warp_sum(total);
     if (threadIdx.x > 0) return;
     lse[row] = largest + log_sum;
-    gains[row] = of_label * logp + of_others * (total - V * log_sum - logp);
+    gains[row] = label < 0 ? REAL(0) : of_label * logp + of_others * (total - V * log_sum - logp);
 }
 
 // As label_logp_backward, of smoothed_logp.
@@ -129,5 +130,6 @@ extern "C" __global__ void smoothed_logp_backward(
     if (column >= V) return;
     const REAL probability = exp(logits[row * V + column] + bias[column] - lse[row]);
     const REAL target = column == labels[row] ? of_label : of_others;
-    logits[row * V + column] = d_gains[row] * (target - (of_label + (V - 1) * of_others) * probability);
+    const REAL slope = labels[row] < 0 ? REAL(0) : d_gains[row];
+    logits[row * V + column] = slope * (target - (of_label + (V - 1) * of_others) * probability);
 }

@@ -83,7 +83,7 @@ def last_rows(arrays: Sequence[Array], offsets: Array) -> list[Array]:
 
     It is no operation of the table: `accel.models.fasttrees.stack` indexes the arrays where a backend has not got it.
     """
-    arrays = [device.xp().ascontiguousarray(x) for x in arrays]
+    *arrays, offsets = (device.xp().ascontiguousarray(x) for x in (*arrays, offsets))
     width, n_sequences = arrays[0].shape[1], len(offsets) - 1
     last = [device.xp().empty((n_sequences, width), x.dtype) for x in arrays]
     args = [array for pair in zip(arrays, last, strict=True) for array in pair]

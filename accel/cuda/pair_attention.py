@@ -38,6 +38,7 @@ def pair_attention_vjp(
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return the gradients of x and bias."""
     d_out, weights, x, bias = check.floats(d_out=d_out, weights=outputs[1], x=x, bias=bias)
+    (roles,) = check.integers(np.int32, roles=roles)
     xp, rows, width = device.xp(), len(x), x.shape[1] // (3 * n_heads)
     d_x = xp.empty_like(x)
     args = d_out, x, bias, roles, weights, d_x, rows // 2, n_heads, width, 1 / sqrt(width), *check.dropout(rate, seed)
@@ -84,7 +85,8 @@ def residual_norm_vjp(
     d_out, normal, rstd = check.floats(d_out=d_out, normal=outputs[0], rstd=outputs[1])
     (n, d), xp = normal.shape, device.xp()
     d_x = xp.empty_like(normal)
-    d_y = xp.empty_like(normal) if rate else d_x
-    args = d_out, normal, rstd, d_x, d_y, n, d, *check.dropout(rate, seed)
+    drop = check.dropout(rate, seed)
+    d_y = xp.empty_like(normal) if drop[1] else d_x
+    args = d_out, normal, rstd, d_x, d_y, n, d, *drop
     device.launch("pair_attention", "residual_norm_backward", (-(-n // WARPS),), (32, WARPS), args, normal.dtype)
     return d_x, d_y, d_y.sum(axis=0)

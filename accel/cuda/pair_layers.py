@@ -115,7 +115,7 @@ def pair_layers_vjp(
     saved = _saved(len(x), weights, n_heads, outputs[1])[1]
     slopes = slopes_like(saved, weights)
     backward(rows, weights, transposed(weights), saved, slopes, d_out, n_heads, _drop(rate, seeds))
-    return slopes.rows, slopes.joints[0], *of_weights(saved, slopes, roles, weights.bias.shape[1])
+    return slopes.rows, slopes.joints[0], *of_weights(saved, slopes, rows.roles, weights.bias.shape[1])
 
 
 def saved_shapes(n: int, weights: Weights, n_heads: int) -> dict[str, tuple[int, ...]]:

@@ -111,7 +111,7 @@ def _multiply(
     epilogue = vector[1] if fused and vector is not None else Epilogue.NONE
     problem = Problem(compute, b[1], a[1], out[1], batch, epilogue, aligned(fused))
     if form.kernels == "fast":
-        _library(device.cublaslt()).multiply(problem, b[0], a[0], out[0], add=add, vector=fused)
+        _library(device.cublaslt(), device.number()).multiply(problem, b[0], a[0], out[0], add=add, vector=fused)
     else:
         device.multiply(problem, b[0], a[0], out[0], add)
     if vector is not None and not fused:
@@ -193,5 +193,5 @@ def _at_equal_distances(arrays: Sequence[Array]) -> Seen | None:
 
 
 @cache
-def _library(functions: Any) -> Library:
+def _library(functions: Any, number: int) -> Library:  # a handle and workspaces of the GPU of this number
     return Library(functions)

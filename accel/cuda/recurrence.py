@@ -78,7 +78,7 @@ def recurrence_vjp(
 ) -> tuple[Array, Array, Array]:
     """Return the gradients of gates, weight and bias."""
     h, c, activations, _ = outputs
-    d_h, weight = check.floats(d_h=d_h, weight=weight)
+    d_h, weight, h0, c0 = check.floats(d_h=d_h, weight=weight, h0=h0, c0=c0)
     n, (n_rows, n_units), n_sequences = count_masters(gates, h0, c0, kind), weight.shape, len(h0)
     steps, xp = steps_of(offsets, len(gates), n_sequences), device.xp()
     d_gates, sizes, scratch = xp.empty_like(activations), (n, n_units, n_rows), 6 * n + 2 * n_units

@@ -41,10 +41,11 @@ def residual_layer_norm_vjp(
     d_out, x, y, bias, scale = check.floats(d_out=d_out, x=x, y=y, bias=bias, scale=scale)
     (n, d), xp = x.shape, device.xp()
     d_x, scaled = xp.empty_like(x), xp.empty_like(x)
-    d_y = xp.empty_like(x) if rate else d_x
+    drop = check.dropout(rate, seed)
+    d_y = xp.empty_like(x) if drop[1] else d_x
     rows = rows_of_part(n, ROWS)
     partial = xp.empty((3, -(-n // rows), d), x.dtype)
-    args = d_out, x, y, bias, scale, *outputs[1:], d_x, d_y, scaled, partial, rows, n, d, *check.dropout(rate, seed)
+    args = d_out, x, y, bias, scale, *outputs[1:], d_x, d_y, scaled, partial, rows, n, d, *drop
     _launch("residual_layer_norm_backward", partial.shape[1], args, x)
     return d_x, d_y, *sums_of(partial)
 

@@ -38,9 +38,9 @@ def sum_layer_norm_vjp(
     d_out, d_normal, scale = check.floats(d_out=d_out, d_normal=d_normal, scale=scale)
     (n, d), rows, xp = d_out.shape, rows_of_part(len(d_out), ROWS), device.xp()
     d_x, scaled, partial = xp.empty_like(d_out), xp.empty_like(d_out), xp.empty((3, -(-n // rows), d), d_out.dtype)
-    d_y = xp.empty_like(d_out) if rate else d_x
-    args = d_out, d_normal, outputs[0], scale, *outputs[2:], d_x, d_y, scaled, partial, rows, n, d
-    args += check.dropout(rate, seed)
+    drop = check.dropout(rate, seed)
+    d_y = xp.empty_like(d_out) if drop[1] else d_x
+    args = d_out, d_normal, outputs[0], scale, *outputs[2:], d_x, d_y, scaled, partial, rows, n, d, *drop
     device.launch("residual_sums", "sum_layer_norm_backward", (partial.shape[1],), (32, WARPS), args, d_out.dtype)
     return d_x, d_y, *sums_of(partial)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from accel.cuda import device
 from accel.cuda.device import Array
-from accel.cuda.support import check
+from accel.cuda.support import check, known
 
 WARPS = 8  # a block
 
@@ -32,13 +32,13 @@ def span_logz(scores: Array, offsets: Array) -> tuple[Array]:
 
 def span_logz_vjp(d_out: Array, outputs: tuple[Array], scores: Array, offsets: Array) -> tuple[Array]:
     """Return the gradient of the scores: the probability of every label for every span, times d_out."""
-    begins, lengths = check_spans(scores, offsets)
+    begins, lengths = _spans(scores, offsets)
     check.shape("d_out", d_out, len(lengths))
     xp, wide = device.xp(), device.xp().ascontiguousarray(scores, np.float64)
-    *known, _ = _charts(scores, offsets, begins, lengths)
-    used, (factors, bases), d_scores = xp.empty_like(known[-1]), xp.empty((2, len(wide))), xp.empty_like(wide)
+    *charts, _ = _charts(scores, offsets, begins, lengths)
+    used, (factors, bases), d_scores = xp.empty_like(charts[-1]), xp.empty((2, len(wide))), xp.empty_like(wide)
     slopes = xp.ascontiguousarray(d_out, np.float64)
-    _launch("span_outside", len(lengths), slopes, *known, used, factors, bases)
+    _launch("span_outside", len(lengths), slopes, *charts, used, factors, bases)
     _launch("span_marginals", -(-len(wide) // WARPS), wide, factors, bases, d_scores, *wide.shape)
     return (d_scores.astype(scores.dtype),)
 
@@ -48,24 +48,30 @@ def check_spans(scores: Array, offsets: Array) -> tuple[Any, Any]:
 
     Raises ValueError as `span_logz`.
     """
+    begins, lengths = _spans(scores, offsets)
     xp = device.xp()
-    check.floats(scores=scores)
-    check.shape("scores", scores, "S", "L")
-    if scores.shape[1] == 0:
-        raise ValueError(f"scores: shape {scores.shape} has no labels")
-    host = check.sequence_offsets("offsets", offsets, int(offsets[-1]) if len(offsets) else 0)
-    lengths = np.diff(host)
-    if (lengths == 0).any():
-        raise ValueError(f"sequence {int(np.argmin(lengths))}: empty")
-    begins = np.concatenate([[0], np.cumsum(lengths * (lengths + 1) // 2)])
-    if begins[-1] != len(scores):
-        raise ValueError(f"scores: {len(scores)} rows, but the charts have {begins[-1]} spans")
     possible = (scores < np.inf).all(axis=1)
     if not possible.all():
         raise ValueError(f"scores: NaN or +infinity in row {int(xp.argmin(possible))}")
     rooted = (scores[xp.asarray(begins[1:] - 1)] > -np.inf).any(axis=1)
     if not rooted.all():
         raise ValueError(f"sequence {int(xp.argmin(rooted))}: no tree is possible")
+    return begins, lengths
+
+
+def _spans(scores: Array, offsets: Array) -> tuple[Any, Any]:
+    """Return the same without a look at the values of the scores, for which the host waits."""
+    check.floats(scores=scores)
+    check.shape("scores", scores, "S", "L")
+    if scores.shape[1] == 0:
+        raise ValueError(f"scores: shape {scores.shape} has no labels")
+    copy = known.host(offsets)
+    lengths = np.diff(check.sequence_offsets("offsets", offsets, int(copy[-1]) if len(copy) else 0))
+    if (lengths == 0).any():
+        raise ValueError(f"sequence {int(np.argmin(lengths))}: empty")
+    begins = np.concatenate([[0], np.cumsum(lengths * (lengths + 1) // 2)])
+    if begins[-1] != len(scores):
+        raise ValueError(f"scores: {len(scores)} rows, but the charts have {begins[-1]} spans")
     return begins, lengths
 
 

@@ -36,6 +36,7 @@ def weighted_sum_vjp(
 ) -> tuple[Array, Array]:
     """Return the gradients of scores and vectors."""
     d_mixed, vectors, weights = check.floats(d_mixed=d_mixed, vectors=vectors, weights=outputs[1])
+    (offsets,) = check.integers(np.int64, offsets=offsets)
     xp = device.xp()
     d_scores, d_vectors = xp.empty_like(weights), xp.empty_like(vectors)
     args = d_mixed, vectors, weights, offsets, d_scores, d_vectors, vectors.shape[1]

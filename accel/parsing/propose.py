@@ -126,7 +126,7 @@ def _of_batches(
 
     def of_batch(start: int) -> list[list[Parse]]:
         chunk = enumerate(sentences[start : start + batch_size], start + 1)
-        batch = assemble([_encoded(model, sentence, number) for number, sentence in chunk], ops.xp)
+        batch = assemble([_encoded(model, sentence, number) for number, sentence in chunk], ops)
         scores = span_parser.span_scores(ops, model.config, model.parameters, batch)
         return list(trees_of(batch, scores, start))
 

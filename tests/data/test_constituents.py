@@ -101,7 +101,7 @@ def test_a_batch_by_hand(backend: ModuleType) -> None:
     encoded, _ = encode_bracketed("file", sentences, vocabulary)
     a, b, c = (vocabulary.encode_words([word])[0] for word in "abc")
     encoded[0].pieces[1] = [b, c, c]  # as if it had three pieces
-    batch = assemble(encoded, backend.xp)
+    batch = assemble(encoded, backend)
     arrays = {name: host(value).tolist() for name, value in vars(batch).items() if name not in ("n_labels", "tags")}
     affixes = np.concatenate([np.zeros((1, AFFIXES), int), affixes_of("abc")])
     assert arrays.pop("affixes") == affixes[[0, 1, 2, 2, 2, 3, 0, 0, 3, 0]].tolist()
@@ -123,8 +123,8 @@ def test_a_batch_by_hand(backend: ModuleType) -> None:
     assert batch.tags is None and batch.n_labels == 2
     assert str(batch.ids.dtype) == "int32" and str(batch.offsets.dtype) == "int64"
     tagged = [encoded[0]._replace(tags=[7, 9, 8]), encoded[1]._replace(tags=[-1])]
-    assert host(assemble(tagged, backend.xp).tags).tolist() == [-1, 7, -1, -1, 9, 8, -1, -1, -1, -1]
-    empty = assemble([], backend.xp)
+    assert host(assemble(tagged, backend).tags).tolist() == [-1, 7, -1, -1, 9, 8, -1, -1, -1, -1]
+    empty = assemble([], backend)
     assert empty.n_labels == 0 and not len(empty.ids) and host(empty.offsets).tolist() == [0]
 
 

@@ -59,7 +59,7 @@ EVERY = [(tuple(source.tolist()), tuple(target.tolist())) for source, target in 
 
 def test_a_batch_by_hand() -> None:
     pairs = [(np.array(a, np.int32), np.array(b, np.int32)) for a, b in (([7, 8], [9]), ([6], [5, 4]))]
-    batch = assemble_pairs(pairs, np)
+    batch = assemble_pairs(pairs, NUMPY)
     assert batch.source_ids.tolist() == [7, 8, 1, 6, 1] and batch.source_offsets.tolist() == [0, 3, 5]
     assert batch.ids.tolist() == [0, 9, 0, 5, 4] and batch.target_offsets.tolist() == [0, 2, 5]
     assert batch.labels.tolist() == [9, 1, 5, 4, 1] and batch.n_labels == 5

@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from accel.cuda import device
+from accel.cuda import device, forms
 from accel.cuda.support import check
 from accel.verify.cuda_host import launcher
 from accel.verify.sizes import sizes_around
@@ -55,6 +55,52 @@ def test_rows_of_another_width_than_the_table_are_named(host_backend: ModuleType
     for h in (np.ones((2, 5)), np.ones((2, 3, 1)), np.ones(3)):
         with pytest.raises(ValueError, match="^h: shape"):
             host_backend.cross_entropy(h, table, bias, labels)
+
+
+def test_a_rate_that_drops_nothing_is_none(host_backend: ModuleType) -> None:
+    """Below 2^-32 the kernels write one gradient for both inputs, as without dropout."""
+    draw = np.random.default_rng(0)
+    x, y, d_out, (bias, scale, shift) = (draw.standard_normal((3, 5)) for _ in range(4))
+    for rate in (0.0, 1e-10):
+        outputs = host_backend.residual_layer_norm(x, y, bias, scale, shift, rate, 7)
+        d_x, d_y, *_ = host_backend.residual_layer_norm_vjp(d_out, outputs, x, y, bias, scale, shift, rate, 7)
+        np.testing.assert_array_equal(d_x, d_y)
+        outputs = host_backend.residual_norm(x, y, bias, rate, 7)
+        d_x, d_y, _ = host_backend.residual_norm_vjp(d_out, outputs, x, y, bias, rate, 7)
+        np.testing.assert_array_equal(d_x, d_y)
+        outputs = host_backend.residual_sums.sum_layer_norm(x, y, bias, scale, shift, rate, 7)
+        d_x, d_y, *_ = host_backend.residual_sums.sum_layer_norm_vjp(d_out, d_out, outputs, scale, rate, 7)
+        np.testing.assert_array_equal(d_x, d_y)
+
+
+def test_rows_without_a_label_gain_nothing_where_a_graph_reads_them(host_backend: ModuleType) -> None:
+    draw, labels = np.random.default_rng(0), np.array([1, -1, 2, 3, 0, 5, 4, 2, -1], np.int32)
+    h, table, bias = draw.standard_normal((9, 4)), draw.standard_normal((6, 4)), draw.standard_normal(6)
+    results = []
+    for form in (forms.Forms("fast"), forms.Forms("fast", graphs=True)):
+        with forms.use(form):
+            sent = host_backend.from_host({"labels": labels}, labels=["labels"])["labels"]
+            outputs = host_backend.smoothed_cross_entropy(h, table, bias, sent, 0.1)
+            slopes = host_backend.smoothed_cross_entropy_vjp(np.ones(9), outputs, h, table, bias, sent, 0.1)
+        results.append([outputs[0], *slopes])
+    assert (results[1][0][labels < 0] == 0).all()
+    for plain, of_graph in zip(*results, strict=True):
+        np.testing.assert_allclose(of_graph, plain, rtol=1e-12, atol=1e-12)
+
+
+def test_states_with_gaps_are_read_as_they_are(host_backend: ModuleType) -> None:
+    draw, offsets = np.random.default_rng(0), np.array([0, 3, 5])
+    gates, weight, bias = draw.standard_normal((5, 16)), draw.standard_normal((16, 4)), draw.standard_normal(16)
+    h0, c0 = draw.standard_normal((2, 2, 8))[..., ::2]
+    with forms.use(forms.Forms("fast")):
+        results = []
+        for states in ((h0, c0), (h0.copy(), c0.copy())):
+            outputs = host_backend.recurrence(gates, weight, bias, *states, offsets, kind="lstm")
+            results.append(
+                host_backend.recurrence_vjp(outputs[0], outputs, gates, weight, bias, *states, offsets, kind="lstm")
+            )
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize(("name", "rows"), [("causal_attention", 193), ("dot_product_attention", 128)])

@@ -108,7 +108,7 @@ def test_ragged_is_one_by_one(gate: str) -> None:
     config = config_of(gate)
     parameters = parameters_of(config)
     together, _ = encoder_decoder.token_logps(CPU, config, parameters, batch_of(LENGTHS))
-    singles = [assemble_pairs([pair], np) for pair in pairs_of(LENGTHS)]
+    singles = [assemble_pairs([pair], CPU) for pair in pairs_of(LENGTHS)]
     alone = [encoder_decoder.token_logps(CPU, config, parameters, single)[0] for single in singles]
     np.testing.assert_allclose(together, np.concatenate(alone), rtol=1e-10)
 
@@ -145,7 +145,7 @@ def test_ten_steps_side_by_side(gate: str) -> None:
 
 def test_empty_batch() -> None:
     config = config_of("none")
-    parameters, batch = parameters_of(config), assemble_pairs([], np)
+    parameters, batch = parameters_of(config), assemble_pairs([], CPU)
     loss, gradients, _ = encoder_decoder.loss_and_grad(CPU, config, parameters, batch)
     assert loss == 0 and not any(g.any() for g in gradients.values())
     assert not len(encoder_decoder.scores(CPU, config, parameters, batch)[0])

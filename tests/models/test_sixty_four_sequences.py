@@ -97,7 +97,7 @@ def pairs(config: Any) -> Case:
     drawn = encoder_decoder_models.pairs_of([(n, 1 + b * 3 % 4) for b, n in enumerate(LENGTHS)])
 
     def batch_of(ops: ModuleType, first: int, last: int) -> PairBatch:
-        return on(ops, assemble_pairs(drawn[first:last], np))
+        return on(ops, assemble_pairs(drawn[first:last], CPU))
 
     return Case(encoder_decoder, config, encoder_decoder_models.parameters_of(config), batch_of)
 
@@ -120,7 +120,7 @@ def sentences() -> Case:
     parameters = {
         name: x + 0.3 * random.standard_normal(x.shape) for name, x in span_parser.initialise(config, 7).items()
     }
-    return Case(span_parser, config, parameters, lambda ops, first, last: assemble(encoded[first:last], ops.xp))
+    return Case(span_parser, config, parameters, lambda ops, first, last: assemble(encoded[first:last], ops))
 
 
 def contexts(**changes: Any) -> Case:

@@ -23,7 +23,7 @@ D = 8
 def vectors(ops: ModuleType, sentences: Sequence[Sequence[str]], d_affix: int = 3, **settings: Any) -> np.ndarray:
     """Return the vectors of the pieces [P, D]: all words have id 5, so that affixes tell them apart."""
     config = Config(20, 2, D, 2, 2, 8, 8, encoder="lstm", d_affix=d_affix, **settings)
-    batch = assemble([Encoded([[5]] * len(x), affixes_of(x), NONE, NONE) for x in sentences], ops.xp)
+    batch = assemble([Encoded([[5]] * len(x), affixes_of(x), NONE, NONE) for x in sentences], ops)
     return np.asarray(encoded(scoring(ops, config, initialise(config, 1)), batch).value)
 
 
@@ -33,7 +33,7 @@ def test_halves_know_their_side() -> None:
     config = Config(20, 2, D, 1, encoder="lstm", d_affix=3)
     f = scoring(ops, config, initialise(config, 1))
     one, other = (
-        encoded(f, assemble([Encoded([[5]] * 4, affixes_of(words), NONE, NONE)], np)).value
+        encoded(f, assemble([Encoded([[5]] * 4, affixes_of(words), NONE, NONE)], ops)).value
         for words in (["a", "dog", "sleeps", "here"], ["a", "dog", "ran", "here"])
     )
     changed = one != other  # rows: the start symbol, four words, the end symbol

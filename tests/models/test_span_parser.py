@@ -53,7 +53,7 @@ def batch_of(*numbers: int, ops: ModuleType = CPU, n_tags: int = 0) -> ParserBat
         labels = np.array([label for *_, label in tree], np.int32)
         tags = [number % n_tags - (not number) for number in range(len(pieces))] if n_tags else None
         encoded.append(Encoded(pieces, np.zeros((len(pieces), AFFIXES), np.int32), spans, labels, tags))
-    return assemble(encoded, ops.xp)
+    return assemble(encoded, ops)
 
 
 def expected_scores(config: Config, p: dict[str, np.ndarray], words: list[list[int]]) -> np.ndarray:

@@ -135,7 +135,7 @@ def test_ragged_is_one_by_one(variant: str) -> None:
     config = config_of(variant)
     parameters = parameters_of(config)
     together, _ = encoder_decoder.token_logps(CPU, config, parameters, batch_of(LENGTHS))
-    singles = [assemble_pairs([pair], np) for pair in pairs_of(LENGTHS)]
+    singles = [assemble_pairs([pair], CPU) for pair in pairs_of(LENGTHS)]
     alone = [encoder_decoder.token_logps(CPU, config, parameters, single)[0] for single in singles]
     np.testing.assert_allclose(together, np.concatenate(alone), rtol=1e-10)
 

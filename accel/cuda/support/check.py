@@ -206,13 +206,16 @@ def _rises(offsets: np.ndarray, total: int) -> bool:
 def dropout(rate: float, seed: int) -> tuple[np.uint64, np.uint64, float]:
     """Return the arguments of `keep` in warp.cu: the seed, the threshold, and the multiplier of kept elements.
 
+    The threshold is 0 where nothing is dropped: a rate below 2^-32 is none.
+
     While a graph is captured, the first is where the seed lies, and the threshold says so.
     """
     if not 0 <= rate < 1:
         raise ValueError(f"rate: {rate} is outside [0, 1)")
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed: {seed} is outside 0..2^64-1")
-    threshold, place = floor(rate * 2**32), seeds.place_of(seed) if rate else None
+    threshold = floor(rate * 2**32)
+    place = seeds.place_of(seed) if threshold else None
     if place is None:
         return np.uint64(seed), np.uint64(threshold), 1 / (1 - rate)
     return np.uint64(place), np.uint64(threshold | seeds.IS_PLACE), 1 / (1 - rate)

@@ -37,7 +37,7 @@ def open_gpu() -> Device:
     attributes = cupy.cuda.Device().attributes
     return Device(
         cupy, _launch, _each, attributes["MaxSharedMemoryPerBlockOptin"], _stream, _cublaslt, _multiply,
-        captured_by_cupy, _pinned, sent, attributes["MultiProcessorCount"],
+        captured_by_cupy, _pinned, sent, attributes["MultiProcessorCount"], cupy.cuda.runtime.getDevice,
     )  # fmt: skip
 
 

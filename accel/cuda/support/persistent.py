@@ -52,12 +52,17 @@ def launch(kernel: str, arrays: tuple[Any, ...], steps: Steps, sizes: tuple[int,
     """Run a kernel of persistent.cu; sizes n, H and R."""
     numbers = (len(steps.starts), len(steps.active), *sizes, of.rows, of.groups, of.chunk)
     device.launch(
-        "support/persistent", kernel, (of.blocks,), (32, of.warps), (*arrays, word(device.xp()), *numbers),
+        "support/persistent", kernel, (of.blocks,), (32, of.warps), (*arrays, word(), *numbers),
         arrays[0].dtype, shared=of.shared, cooperative=True,
     )  # fmt: skip
 
 
-@cache
-def word(xp: ModuleType) -> Array:
+def word() -> Array:
     """Return where blocks count each other: every barrier leaves its lower bits at 0, for the next one."""
+    return _word(device.xp(), device.number())
+
+
+@cache
+def _word(xp: ModuleType, number: int) -> Array:
+    """Return the word of the GPU of this number."""
     return xp.zeros(1, "uint32")

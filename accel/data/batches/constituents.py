@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, joined, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of, on_device
 from accel.data.batches.sized import SizedBatches
 from accel.data.corpora.constituents import Bracketed
 from accel.data.corpora.treebank import TreebankError
@@ -132,13 +132,13 @@ def parser_batches(sentences: Sequence[Encoded], max_words: int, *, ops: ModuleT
         len(sentences),
         max_words,
         lambda i: len(sentences[i].pieces),
-        lambda chosen: assemble([sentences[i] for i in chosen.tolist()], ops.xp),
+        lambda chosen: assemble([sentences[i] for i in chosen.tolist()], ops),
         names=("sentence", "words"),
         **order,
     )
 
 
-def assemble(sentences: Sequence[Encoded], xp: ModuleType) -> ParserBatch:
+def assemble(sentences: Sequence[Encoded], ops: ModuleType) -> ParserBatch:
     """Return the batch of some sentences, or of none."""
     words = [[[START_ID], *sentence.pieces, [END_ID]] for sentence in sentences]
     sizes = [[len(pieces) for pieces in sentence] for sentence in words]
@@ -176,7 +176,8 @@ def assemble(sentences: Sequence[Encoded], xp: ModuleType) -> ParserBatch:
     if sentences and sentences[0].tags is not None:
         host["tags"] = np.full(ends[-1], -1, np.int32)
         host["tags"][host["before"]] = joined([[-1, *(x.tags or ())] for x in sentences], np.int32)
-    return ParserBatch(**{name: xp.asarray(array) for name, array in host.items()}, n_labels=len(sentences))
+    uses = {"attention": [("bounds", "bounds")], "groups": ["ids", "words", "begins", "ends", "owners"]}
+    return ParserBatch(**on_device(ops, host, **uses, recurrence=["bounds"]), n_labels=len(sentences))
 
 
 @lru_cache(maxsize=256)

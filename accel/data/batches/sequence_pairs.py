@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, joined, offsets_of
+from accel.autodiff.arrays import Array, joined, offsets_of, on_device
 from accel.data.batches.sized import SizedBatches
 from accel.data.files.json_lines import Field, read_texts
 from accel.data.files.lines import LineError
@@ -170,21 +170,23 @@ def pair_batches(pairs: Pairs, max_tokens: int, *, ops: ModuleType, longer: bool
         len(pairs),
         max_tokens,
         lambda i: size_of_pair(pairs[i], longer),
-        lambda chosen: assemble_pairs([pairs[i] for i in chosen.tolist()], ops.xp),
+        lambda chosen: assemble_pairs([pairs[i] for i in chosen.tolist()], ops),
         names=("pair", "tokens"),
         **order,
     )
 
 
-def assemble_pairs(pairs: list[Pair], xp: ModuleType) -> PairBatch:
+def assemble_pairs(pairs: list[Pair], ops: ModuleType) -> PairBatch:
     """Return the batch of some pairs, or of none."""
     start, end = np.array([START_ID], np.int32), np.array([END_ID], np.int32)
-    arrays = (
-        joined([x for source, _ in pairs for x in (source, end)], np.int32),
-        offsets_of([len(source) + 1 for source, _ in pairs]),
-        joined([x for _, target in pairs for x in (start, target)], np.int32),
-        offsets_of([len(target) + 1 for _, target in pairs]),
-        joined([x for _, target in pairs for x in (target, end)], np.int32),
-    )
-    source_ids, source_offsets, ids, target_offsets, labels = (xp.asarray(x) for x in arrays)
-    return PairBatch(source_ids, source_offsets, ids, target_offsets, labels, len(labels))
+    arrays = {
+        "source_ids": joined([x for source, _ in pairs for x in (source, end)], np.int32),
+        "source_offsets": offsets_of([len(source) + 1 for source, _ in pairs]),
+        "ids": joined([x for _, target in pairs for x in (start, target)], np.int32),
+        "target_offsets": offsets_of([len(target) + 1 for _, target in pairs]),
+        "labels": joined([x for _, target in pairs for x in (target, end)], np.int32),
+    }
+    of_sources, of_targets = "source_offsets", "target_offsets"
+    attention = [(of_sources, of_sources), (of_targets, of_targets), (of_targets, of_sources)]
+    there = on_device(ops, arrays, attention=attention, groups=["source_ids", "ids"], labels=["labels"])
+    return PairBatch(**there, n_labels=len(arrays["labels"]))

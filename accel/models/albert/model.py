@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host, offsets_of
+from accel.autodiff.arrays import Array, host, offsets_of, on_device
 from accel.autodiff.layers import (
     cross_entropy,
     dropout,
@@ -47,7 +47,7 @@ LOGITS = 2**24
 
 def encode(ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any) -> Array:
     """Return the vector of every token [N, d]: sequence by sequence, the sentences of a pair one after the other."""
-    return _encode(scoring(ops, config, parameters), _layout(ops.xp, config, batch)).value
+    return _encode(scoring(ops, config, parameters), _layout(ops, config, batch)).value
 
 
 def class_logits(ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any) -> Array:
@@ -65,9 +65,10 @@ class _Layout:
     types: Array  # [N] 0, or 1 in the second sentence of a pair
     sequences: Array  # [B+1] where each sequence begins
     sentences: Array  # [S+1] where each sentence begins
+    longest: int  # tokens of a sequence
 
 
-def _layout(xp: ModuleType, config: Config, batch: Any) -> _Layout:
+def _layout(ops: ModuleType, config: Config, batch: Any) -> _Layout:
     """Return the tokens of a batch that holds all first sentences, then, if they are pairs, all second ones."""
     lengths = np.diff(host(batch.offsets))
     width = len(lengths) // len(batch.labels) if config.n_classes else 1  # texts with masked tokens are no pairs
@@ -78,16 +79,16 @@ def _layout(xp: ModuleType, config: Config, batch: Any) -> _Layout:
     sequences = sentences[::width]
     types = np.repeat(np.arange(len(of_sentence)) % width, of_sentence).astype(np.int32)
     steps = np.arange(sentences[-1]) - np.repeat(sequences[:-1], np.diff(sequences))
-    arrays = (source, steps.astype(np.int32), types, sequences, sentences)
-    source, steps, types, sequences, sentences = (xp.asarray(x) for x in arrays)
-    return _Layout(batch.ids[source], steps, types, sequences, sentences)
+    arrays = {"ids": host(batch.ids)[source], "steps": steps.astype(np.int32), "types": types}
+    arrays |= {"sequences": sequences, "sentences": sentences}
+    there = on_device(ops, arrays, attention=[("sequences", "sequences")], groups=["ids", "steps", "types"])
+    return _Layout(**there, longest=int(np.diff(sequences).max(initial=0)))
 
 
 def _encode(f: Pass, layout: _Layout) -> Variable:
     tape, p, config = f.tape, f.p, f.config
-    longest = int(layout.steps.max()) + 1
-    if longest > config.n_positions:
-        raise ValueError(f"a sequence of {longest} tokens, more than the model reads, {config.n_positions}")
+    if layout.longest > config.n_positions:
+        raise ValueError(f"a sequence of {layout.longest} tokens, more than the model reads, {config.n_positions}")
     x = tape.add(embedding(tape, p["embedding"], layout.ids), embedding(tape, p["position"], layout.steps))
     x = _norm(f, "embedding_norm", tape.add(x, embedding(tape, p["type"], layout.types)))
     x = linear(tape, p, "widen", dropout(tape, x, config.dropout, f.sites), "widen_bias")
@@ -112,7 +113,7 @@ def _norm(f: Pass, name: str, x: Variable) -> Variable:
 
 def _pooled(f: Pass, batch: Any) -> Variable:
     """Return the vector that classifies every sequence [B, d]."""
-    tape, p, config, layout = f.tape, f.p, f.config, _layout(f.tape.xp, f.config, batch)
+    tape, p, config, layout = f.tape, f.p, f.config, _layout(f.tape.ops, f.config, batch)
     encoded = _encode(f, layout)
     summary = tape.take(encoded, layout.sequences[:-1])
     if config.chart != "none":
@@ -135,7 +136,7 @@ def _masked_rows(f: Pass, batch: Any) -> tuple[Variable, Array]:
     """Return a row for every masked token, for the product with the table, and the numbers of these tokens."""
     tape, p, xp = f.tape, f.p, f.tape.xp
     rows = xp.flatnonzero(batch.labels >= 0)
-    h = tape.take(_encode(f, _layout(xp, f.config, batch)), rows)
+    h = tape.take(_encode(f, _layout(tape.ops, f.config, batch)), rows)
     op = "bias_gelu" if f.config.activation == "gelu_new" else "bias_erf_gelu"
     hidden = tape.op(op, tape.linear(h, p["narrow"]), p["narrow_bias"])
     return _norm(f, "narrow_norm", hidden), rows
