@@ -203,9 +203,16 @@ def gpst(model: str, seed: int = 0, size: str = "gpst") -> Run:
 
 # 6. Analyses of Transformer Grammars on tg_example. The regressions are of the models of Table 1; the other programs
 # train models of their own: small ones, 4.6 epochs, 0.065 s a step; a model reads 300 proposals of 10 sentences in 5 s.
+PARSED = Run(
+    "tg_example/parsed", "Transformer Grammars, analyses", 0.05,
+    (f"accel.cli propose --checkpoint {{best}} --trees {of_trees('tg_example')[2]} --out {{run}}.trees",),
+    of_trees("tg_example"), tuple(f"tg_example/parser-{name}" for name in OF_KIND["tg_example"]),
+)  # fmt: skip
+
+
 def analysis(program: str, hours: float, words: str, *needs: str) -> Run:
     kind = "tg_example"
-    proposals = f"--data {{runs}}/treebanks/{kind} --proposals {{runs}}/{kind}/proposals.trees --steps 1000"
+    proposals = f"--data {{runs}}/treebanks/{kind} --proposals {{runs}}/{PARSED.name}.trees --steps 1000"
     words = words if program == "regressions" else f"{proposals} --dropout 0.1 {words}"
     return Run(f"analyses/{program}", "Transformer Grammars, analyses", hours,
                (f"examples.transformer_grammars.{program} {words} --out {{run}}",), of_trees(kind),
@@ -223,9 +230,9 @@ ANALYSES = (
         f"--trees {of_trees('tg_example')[2]} --test 0 --frequencies 0.001 0.0001",
         *(f"{model}-{seed}" for model in ("tg", "txl_cc") for seed in SEEDS),
     ),
-    analysis("evolution", 0.7, "--seeds 3 --test 40", "measured-0"),
-    analysis("hybrids", 0.9, "--seeds 3 --test 100", "measured-0"),
-    analysis("ensembles", 1.2, "--seeds 10 --test 100 --subsets 10", "measured-0"),
+    analysis("evolution", 0.7, "--seeds 3 --test 40", "parsed"),
+    analysis("hybrids", 0.9, "--seeds 3 --test 100", "parsed"),
+    analysis("ensembles", 1.2, "--seeds 10 --test 100 --subsets 10", "parsed"),
 )  # fmt: skip
 
 
@@ -267,6 +274,7 @@ RUNS = (
     SILVER,
     *table_1("silver", seeds=(0,)),
     *table_1("craft"),
+    PARSED,
     *ANALYSES[1:],
     *(logic(kind, seed) for seed in SEEDS[1:] for kind in ("fasttrees", "on_lstm")),
     *(language_model(kind, 0) for kind in ("on_lstm", "fasttrees", "faster_fasttrees")),
