@@ -45,20 +45,19 @@ def rounded_products(precision: str) -> Iterator[None]:
 
 
 def curve(options: argparse.Namespace, precision: str, seed: int) -> Curve:
-    """Return the validation losses of a run by their steps; train it if it is not complete."""
+    """Return the validation losses of a run by their steps; a complete one is kept, if its options are these."""
     directory = options.out / f"{precision}-{seed}"
     metrics = directory / METRICS
-    if not metrics.exists() or len(metrics.read_text(encoding="utf-8").splitlines()) < options.steps:
-        arguments = [
-            *(("train", "--task", "language_model", "--precision", precision) if options.recurrence else ("train",)),
-            *("--data", options.data, "--validation", options.validation, "--out", directory, "--seed", seed),
-            *("--steps", options.steps, "--set", f"validate_every={max(1, options.steps // 6)}", "--resume"),
-            *(part for setting in options.set for part in ("--set", setting)),
-        ]
-        rounding = nullcontext() if options.recurrence else rounded_products(precision)
-        with rounding, redirect_stdout(sys.stderr):
-            if cli.main([str(x) for x in arguments]):
-                raise SystemExit(1)
+    arguments = [
+        *(("train", "--task", "language_model", "--precision", precision) if options.recurrence else ("train",)),
+        *("--data", options.data, "--validation", options.validation, "--out", directory, "--seed", seed),
+        *("--steps", options.steps, "--set", f"validate_every={max(1, options.steps // 6)}", "--resume"),
+        *(part for setting in options.set for part in ("--set", setting)),
+    ]
+    rounding = nullcontext() if options.recurrence else rounded_products(precision)
+    with rounding, redirect_stdout(sys.stderr):
+        if cli.main([str(x) for x in arguments]):
+            raise SystemExit(1)
     lines = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
     return {line["step"]: line["validation_loss"] for line in lines if "validation_loss" in line}
 

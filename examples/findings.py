@@ -48,13 +48,23 @@ def finish(
     picture: Picture,
     sources: Figures,
     n_hours: float,
+    seeds: Sequence[int] | None = None,
 ) -> None:
-    """Write table, result and picture beside the runs, and print the table."""
+    """Write table, result and picture beside the runs, and print the table; `seeds` are of the models (--seeds)."""
     options.out.mkdir(parents=True, exist_ok=True)
     option_values = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
     option_values |= {name: list(map(str, value)) for name, value in option_values.items() if isinstance(value, list)}
-    result = {"analysis": program, "options": option_values, "seeds": list(seeds_of(options)), "commit": commit(),
-              "data": sources, "hours": round(n_hours, 6), "machine": machine(), "found": figures}  # fmt: skip
+    of_models = list(seeds_of(options) if seeds is None else seeds)
+    result = {
+        "analysis": program,
+        "options": option_values,
+        "seeds": of_models,
+        "commit": commit(),
+        "data": sources,
+        "hours": round(n_hours, 6),
+        "machine": machine(),
+        "found": figures,
+    }
     write_text(options.out / f"{program}.json", json.dumps(result, indent=1) + "\n")
     write_text(options.out / f"{program}.md", text + "\n")
     save(picture, options.out / f"{program}.svg")

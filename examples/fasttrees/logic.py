@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from accel.data.generated.logic import LONGEST, load_test, write_files
+from accel.training.directory import write_text
 from examples.fasttrees.commands import finish, grove, table
 
 MODELS = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "conv_fasttrees": "Conv. FastTrees"}
@@ -37,9 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     parser.add_argument("--seed", type=int, default=0, help="of the models; the data are always the same")
     parser.add_argument("--models", choices=MODELS, nargs="*", default=list(MODELS), help="none: write the data only")
     options = parser.parse_args(arguments)
-    data = options.out / "data"
+    data, drawn = options.out / "data", options.out / "samples"
+    if drawn.exists() and drawn.read_text(encoding="utf-8") != f"{options.samples}\n":
+        raise SystemExit(f"--samples: {data} has {drawn.read_text(encoding='utf-8').strip()}: give another --out")
     if not (data / f"test{LONGEST}").exists():
         write_files(data, options.samples, seed=1)
+        write_text(drawn, f"{options.samples}\n")
     figures = {}
     for kind in options.models:
         title = MODELS[kind]

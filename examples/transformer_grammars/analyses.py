@@ -103,14 +103,17 @@ def trained(
     )  # fmt: skip
     directory.mkdir(parents=True, exist_ok=True)
     print(directory, flush=True)
-    write_text(directory / VOCABULARY, data.vocabulary.to_json())
-    save_settings(directory, data.reading, asdict(training))
     rows = options.batch_size
+
+    def begin() -> None:  # nothing is written where the training is refused
+        write_text(directory / VOCABULARY, data.vocabulary.to_json())
+        save_settings(directory, data.reading, asdict(training))
+
     with Batches(data.train, data.vocabulary, settings, rows, ops=ops, seed=seed, epochs=None) as batches:
         train(
             ops, transformer_grammar, settings, training, batches, directory,
             validation=lambda: Batches(data.valid, data.vocabulary, settings, rows, ops=ops, prefetch=0),
-            vocabulary=digest(data.vocabulary), resume=True, progress=False,
+            vocabulary=digest(data.vocabulary), resume=True, begin=begin, progress=False,
         )  # fmt: skip
     return directory
 
@@ -120,4 +123,5 @@ def measured(ops: ModuleType, options: argparse.Namespace, data: Data, path: Pat
     model = open_model(ops, path)
     question = {"checkpoint": digests([model.path]), "of": data.sources, "pairs": options.pairs, "beam": options.beam}
     question |= {"suites": [str(path) for path in options.suites], "parser": str(options.parser)}
+    question |= {"test": options.test, "changed": options.changed}
     return kept(result, question, lambda: measure(ops, model, data, options))

@@ -88,9 +88,12 @@ def _train(
     training = replace(training, steps=steps, warmup_steps=steps // 10, seed=options.seed)
     training = replace(training, validate_every=interval, checkpoint_every=interval)
     directory.mkdir(parents=True, exist_ok=True)
-    write_text(directory / VOCABULARY, vocabulary.to_json())
-    save_settings(directory, Reading(), asdict(training))
     rows = training.batch_size
+
+    def begin() -> None:  # nothing is written where the training is refused
+        write_text(directory / VOCABULARY, vocabulary.to_json())
+        save_settings(directory, Reading(), asdict(training))
+
     with Batches(corpus, vocabulary, config, rows, ops=ops, seed=options.seed, epochs=None) as batches:
         train(
             ops,
@@ -102,6 +105,7 @@ def _train(
             validation=lambda: Batches(valid, vocabulary, config, rows, ops=ops, prefetch=0),
             vocabulary=digest(vocabulary),
             resume=True,
+            begin=begin,
         )
 
 

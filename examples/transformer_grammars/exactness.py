@@ -73,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Figures]:
     parser.add_argument("--max-words", type=int, default=20, help="of a test sentence; longer ones have too many trees")
     parser.add_argument("--short", type=int, default=8, help="different sentences of three words, for the trained TG")
     options = parser.parse_args(arguments)
+    if options.data or options.proposals:
+        raise SystemExit("--data, --proposals: the grammar must be known, so trees are generated: leave them out")
     ops, data, test = accel.load(options.backend), *_data(options)
     figures = {"grammar": under_grammar(test, _orders(ops, options, test))}
     model = open_model(ops, trained(ops, options, data, "tg", 0, model="tg"))
@@ -80,9 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Figures]:
     if not short:
         raise SystemExit("--test: no sentence has three words: draw more of them")
     figures["tg"] = under_model(ops, model, short[: options.short])
-    finish(
-        options, "exactness", table_of(figures), figures, picture_of(figures), data.sources, hours([model.path.parent])
-    )
+    n_hours = hours([model.path.parent])
+    finish(options, "exactness", table_of(figures), figures, picture_of(figures), data.sources, n_hours, [0])
     return figures
 
 

@@ -29,6 +29,7 @@ from accel.drawing.svg import Picture
 from accel.evaluation.significance import Regression, least_squares
 from accel.scoring.trees import check_ensemble, event_logps
 from accel.trained.opening import Model, open_model
+from accel.training.checkpoint import read_state
 from examples.findings import Figures, digest_of, finish, hours
 from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
@@ -58,10 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> Figures:
     paths = (options.tg, options.txl_cc, options.train, options.trees)
     if any(paths) and not all(paths):
         raise SystemExit("--tg, --txl-cc, --train, --trees: give all of them or none")
+    if options.data or options.proposals:
+        raise SystemExit("--data, --proposals: real trees are given by --train and --trees: leave them out")
     models, train_corpus, corpus, sources, n_hours = (_given if any(paths) else _generated)(ops, options)
     thresholds = options.frequencies or (PAPER if any(paths) else GENERATED)
     figures = regressions(ops, *models, train_corpus, corpus, thresholds)
-    finish(options, "regressions", table_of(figures), figures, picture_of(figures), sources, n_hours)
+    seeds = sorted({read_state(model.path)["training"]["seed"] for of_kind in models for model in of_kind})
+    finish(options, "regressions", table_of(figures), figures, picture_of(figures), sources, n_hours, seeds)
     return figures
 
 

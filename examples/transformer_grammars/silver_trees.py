@@ -12,6 +12,7 @@ resume after the last 5,000 sentences.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -21,8 +22,10 @@ from accel.commands.numbers import at_least
 from accel.data.corpora.treebank import read_sentences
 from accel.data.files.lines import find_file, read_lines
 from accel.evaluation.evalb import with_tags
+from accel.trained.opening import checkpoint_of
 from accel.training.directory import write_text
 from examples.fasttrees.commands import grove
+from examples.provenance import digests
 from refimpl.trees import Tree, words
 
 SHARES = {"train": 1.0, "valid": 0.02, "test": 0.02}
@@ -44,6 +47,9 @@ _WORD = re.compile(
     re.VERBOSE,
 )
 
+SETTINGS = "silver.json"
+"""What the trees were made of."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -54,6 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--words", type=at_least(1), default=2_000_000, metavar="N", help=help_text)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
+    texts = [find_file(options.data, f"{split}.txt") for split in SHARES]
+    made = {"words": options.words} | digests([checkpoint_of(options.parser), *texts])
+    if (settings := options.out / SETTINGS).exists() and json.loads(settings.read_text(encoding="utf-8")) != made:
+        raise SystemExit(f"{settings}: of another parser, data or number of words: give another --out")
+    write_text(settings, json.dumps(made) + "\n")
     for split, share in SHARES.items():
         path = options.out / f"{split}.trees"
         if path.exists():
@@ -99,7 +110,8 @@ def drawn(documents: Sequence[list[list[str]]], n_words: int) -> list[list[str]]
 
 def parsed(parser: Path, sentences: Sequence[Sequence[str]], out: Path) -> Iterator[Tree]:
     """Yield the best trees of a parser, every word with a tag; they are written to a file first, unless it is there."""
-    if not out.exists():
+    there = [words(sentence.tree) for sentence in read_sentences(out, quiet=True)] if out.exists() else []
+    if there != [list(sentence) for sentence in sentences]:
         text = out.with_suffix(".txt")
         write_text(text, "".join(f"{' '.join(sentence)}\n" for sentence in sentences))
         grove("propose", "--checkpoint", parser, "--number", 1, text, "--out", out)

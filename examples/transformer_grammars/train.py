@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from math import fsum, prod
 from pathlib import Path
 from types import ModuleType
@@ -30,11 +31,13 @@ from accel.training.checkpoint import read_state
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import METRICS, TrainingConfig, train
 from examples import markdown
+from examples.provenance import digests
 from examples.result_files import MODELS
 from refimpl.transformer_grammars.marginal import perplexity
 
 SPLITS = ("train", "valid", "test")
 RESULT = "result.json"
+_OF_PROGRAM = ("data", "out", "table", "models", "seeds", "backend")  # the other options are those of a run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -85,21 +88,30 @@ def _train_all(options: argparse.Namespace, files: dict[str, Path]) -> None:
         print(f"{split}: {len(corpus):,} trees, {int(corpus.words.sum()):,} words, {len(corpus.actions):,} actions")
     print(f"vocabulary: {len(vocabulary):,} actions, {len(vocabulary.labels)} labels")
     ops = accel.load(options.backend)
+    asked = {name: value for name, value in vars(options).items() if name not in _OF_PROGRAM} | digests(files.values())
     for seed in range(options.seeds):
         for model in options.models:
             directory = options.out / f"{model}-{seed}"
             if (directory / RESULT).exists():
+                stored = json.loads((directory / RESULT).read_text(encoding="utf-8"))
+                if different := sorted(name for name in asked if stored.get("options", asked).get(name) != asked[name]):
+                    raise SystemExit(f"{directory}: was trained with other {', '.join(different)}: give another --out")
                 print(f"{directory.name}: complete")
                 continue
             print(f"{directory.name}: {MODELS[model]}, seed {seed}", flush=True)
             config, training = _configuration(model, seed, options, len(vocabulary))
             directory.mkdir(parents=True, exist_ok=True)
-            write_text(directory / VOCABULARY, vocabulary.to_json())
-            save_settings(directory, reading, asdict(training))
-            _train_one(ops, config, training, vocabulary, corpora, directory)
-            result = _judge(ops, directory, corpora)
+            begin = partial(_begin, directory, vocabulary, reading, training)
+            _train_one(ops, config, training, vocabulary, corpora, directory, begin)
+            result = _judge(ops, directory, corpora) | {"options": asked}
             write_text(directory / RESULT, json.dumps(result, indent=1) + "\n")
             print(json.dumps(result), flush=True)
+
+
+def _begin(directory: Path, vocabulary: Vocabulary, reading: Reading, training: TrainingConfig) -> None:
+    """Write what opens a run, once its training is not refused."""
+    write_text(directory / VOCABULARY, vocabulary.to_json())
+    save_settings(directory, reading, asdict(training))
 
 
 def _train_one(
@@ -109,6 +121,7 @@ def _train_one(
     vocabulary: Vocabulary,
     corpora: dict[str, Corpus],
     directory: Path,
+    begin: Callable[[], None],
 ) -> None:
     """Train one model, or resume it at its last checkpoint."""
     rows, seed = training.batch_size, training.seed
@@ -123,6 +136,7 @@ def _train_one(
             validation=lambda: Batches(corpora["valid"], vocabulary, config, rows, ops=ops, prefetch=0),
             vocabulary=digest(vocabulary),
             resume=True,
+            begin=begin,
         )
 
 
@@ -195,6 +209,7 @@ def split_files(paths: Sequence[Path]) -> dict[str, Path]:
     files = {}
     for split in SPLITS:
         paths_of_split = [path for path in sorted(paths[0].iterdir()) if path.name.partition(".")[0] == split]
+        paths_of_split = [path for path in paths_of_split if ".trees" in path.suffixes] or paths_of_split
         if len(paths_of_split) != 1:
             raise SystemExit(f"{paths[0]}: {len(paths_of_split)} files are named {split}.*: leave one")
         files[split] = paths_of_split[0]

@@ -169,7 +169,8 @@ def measured(ops: ModuleType, options: argparse.Namespace, variant: Variant, see
             return figures | {"BLEU": next(iter(scores.values()))}
         return figures | {str(name): 100 * value for name, value in scores.items()}
 
-    return kept(run / "measured.json", {"command": command}, make)
+    generated = digests(sorted((options.out / "data").glob("*"))) if options.task == "head_final" else {}
+    return kept(run / "measured.json", {"command": command} | ({"data": generated} if generated else {}), make)
 
 
 def training(options: argparse.Namespace, variant: Variant, seed: int) -> list[str]:

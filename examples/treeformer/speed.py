@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--d-model", type=at_least(8), default=512, help="features; the inner layer has twice as many")
     parser.add_argument("--layers", type=at_least(1), default=6)
     parser.add_argument("--height", type=at_least(0), default=10, help="H; 0: any (10)")
-    parser.add_argument("--repeats", type=at_least(1), default=5, help="calls of which the median is taken (5)")
+    parser.add_argument("--repeats", type=at_least(1), default=7, help="calls of which the median is taken (7)")
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.set_defaults(seeds=1)
     return parser

@@ -103,6 +103,8 @@ def test_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (out / "table.md").read_text() == table
     train.main(["--out", str(out), "--table"])
     assert capsys.readouterr().out.strip() == table.strip()
+    with pytest.raises(SystemExit, match="tg-0: was trained with other rate, steps: give another --out"):
+        train.main([*arguments, "--steps", "30", "--rate", "1e-3"])
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:

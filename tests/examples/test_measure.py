@@ -206,23 +206,28 @@ def test_silver_trees_are_those_of_the_parser(toy: Path, tmp_path: Path, monkeyp
     monkeypatch.setattr(silver_trees, "LONGEST", longest := max(map(len, sentences)) - 1)
     monkeypatch.setattr(silver_trees, "AT_ONCE", 3)
 
-    def made(name: str) -> dict[str, str]:
+    def made(name: str, n_words: int = 5000) -> dict[str, str]:
         folder = tmp_path / name
-        options = ("--parser", toy / "runs" / "parser", "--data", data, "--out", folder, "--words", 5000)
+        options = ("--parser", toy / "runs" / "parser", "--data", data, "--out", folder, "--words", n_words)
         silver_trees.main(list(map(str, options)))
         return {path.name: path.read_text() for path in folder.iterdir()}
 
     files = made("once")
-    assert set(files) == {"train.trees", "valid.trees", "test.trees"}
+    assert set(files) == {"train.trees", "valid.trees", "test.trees", "silver.json"}
     trees = [sentence.tree for sentence in read_sentences(tmp_path / "once" / "train.trees")]
     assert [words(tree) for tree in trees] == [sentence for sentence in sentences if len(sentence) <= longest]
     assert tags(trees[0]) == [silver_trees.TAGS.get(word, "XX") for word in words(trees[0])]
     (tmp_path / "again").mkdir()
     best = parses(accel.load("cpu"), open_model(accel.load("cpu"), toy / "runs" / "parser"), [words(trees[0])], count=1)
     assert without_preterminals(trees[0]) == tree_of(next(iter(best))[0][0], words(trees[0]))
-    (tmp_path / "again" / "train-1.trees").write_text("(S a tree)\n")  # of an interrupted run
+    there = "".join(f"(KEPT {' '.join(words(tree))})\n" for tree in trees[3:6])
+    (tmp_path / "again" / "train-1.trees").write_text(there)  # of an interrupted run
+    (tmp_path / "again" / "train-0.trees").write_text("(S a tree)\n")  # of other words: parsed again
     again = made("again")["train.trees"].splitlines()
-    assert again[3] == "(S (XX a) (XX tree))" and again[:3] == files["train.trees"].splitlines()[:3]
+    assert all(line.startswith("(KEPT ") for line in again[3:6])
+    assert again[:3] + again[6:] == files["train.trees"].splitlines()[:3] + files["train.trees"].splitlines()[6:]
+    with pytest.raises(SystemExit, match="silver.json: of another parser, data or number of words: give another --out"):
+        made("again", 100)
 
 
 def test_silver_trees_are_drawn_evenly() -> None:

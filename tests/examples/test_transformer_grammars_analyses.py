@@ -20,7 +20,7 @@ from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.building import build
 from accel.drawing.svg import PictureError
 from accel.evaluation.evalb import with_tags
-from accel.training.run import METRICS
+from accel.training.run import METRICS, TrainingError
 from examples.findings import kept
 from examples.panels import Panel, Series, draw_panels
 from examples.transformer_grammars import ensembles, evolution, exactness, hybrids, regressions, speed
@@ -157,6 +157,10 @@ def test_real_trees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = hybrids.main(["--out", str(tmp_path / "out"), *SHORT, *data, "--vocabulary-size", "40", "--layers", "1"])
     assert "all words and labels of 0 of 10 pairs" in capsys.readouterr().out  # of so small a vocabulary
     assert all(figures.keys() == {"perplexity"} for row in rows for figures in row["found"])
+    before = (tmp_path / "out" / "tg-2-0" / "vocabulary.json").read_bytes()
+    with pytest.raises(TrainingError):  # which leaves what is there
+        hybrids.main(["--out", str(tmp_path / "out"), *SHORT, *data, "--vocabulary-size", "60", "--layers", "1"])
+    assert (tmp_path / "out" / "tg-2-0" / "vocabulary.json").read_bytes() == before
     files = {f"trees/{split}.trees" for split in ("train", "valid", "test")}
     assert written(tmp_path / "out", "hybrids")["data"].keys() == files
 

@@ -25,7 +25,7 @@ MAKE = {"transformer_grammar": peers.grammar, "treeformer": peers.chart}
 def test_flex_attention_gives_the_loss_of_dense_attention() -> None:
     step = gpu_steps.grammar(0, cpu, True)
     config = replace(step.config, embedding_dropout=0.0, core_dropout=0.0, output_dropout=0.0)
-    batch = dense(step.batches[0], config.segment_length, config.memory_length)
+    batch = dense(step.batches[0])
     with torch.no_grad():
         expected = TransformerGrammar(config, step.initial)(batch).item()
         actual = FlexTransformerGrammar(config, step.initial, compiled=False)(flex(batch)).item()
