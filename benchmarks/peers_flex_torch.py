@@ -45,13 +45,13 @@ class FlexTransformerGrammar(TransformerGrammar):
         super().__init__(config, parameters)
         self.attend: Callable[..., Any] = torch.compile(flex_attention) if compiled else flex_attention
 
-    def _attention(self, name: str, h: Tensor, keys: Tensor, batch: Any) -> Tensor:
+    def _attention(self, name: str, h: Tensor, batch: Any) -> Tensor:
         c, p = self.config, lambda part: self.weights[self.names[f"{name}.{part}"]]
 
         def heads(x: Tensor) -> Tensor:
             return x.unflatten(-1, (c.n_heads, c.d_head)).transpose(-2, -3)  # [..., H, T, D]
 
-        q, k, v = heads(h @ p("query")), heads(keys @ p("key")), heads(keys @ p("value"))
+        q, k, v = (heads(h @ p(part)) for part in ("query", "key", "value"))
         r = heads(self._drop(self.sinusoids, c.core_dropout) @ p("relative"))  # [H, P, D]
         position = (q + p("position_bias")[:, None]) @ r.mT * c.d_head**-0.5  # [B, H, L, P]
         score = partial(_with_position, position, batch.relative)

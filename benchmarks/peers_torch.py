@@ -28,7 +28,7 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, d_out: Tenso
 
 @dataclass(frozen=True)
 class DenseBatch:
-    """A batch padded to L positions, with M rows of memory before them."""
+    """A batch padded to L positions."""
 
     ids: Tensor  # [B, L]
     labels: Tensor  # [B, L], -1 for none
@@ -36,25 +36,28 @@ class DenseBatch:
     relative: Tensor  # [B, 1, L, M+L] row of the relative table
 
 
-def dense(batch: Batch, length: int, memory_length: int) -> DenseBatch:
-    """Return the batch as dense arrays; every sequence begins in it, so that the memory is empty."""
+def dense(batch: Batch, length: int = 0) -> DenseBatch:
+    """Return the batch as dense arrays, padded to a length, or to that of the longest sequence.
+
+    Every sequence begins in the batch, so that there is no memory.
+    """
     if batch.key_order is not None:
         raise ValueError("a plain batch has no memory to read")
-    n_rows, columns = len(batch.query_offsets) - 1, memory_length + length
+    n_rows, length = len(batch.query_offsets) - 1, length or int(np.diff(batch.query_offsets).max())
     ids, labels = np.zeros((n_rows, length), np.int64), np.full((n_rows, length), -1, np.int64)
-    mask, relative = np.zeros((n_rows, length, columns), bool), np.zeros((n_rows, length, columns), np.int64)
+    mask, relative = np.zeros((n_rows, length, length), bool), np.zeros((n_rows, length, length), np.int64)
     for b in range(n_rows):
         first, last = batch.query_offsets[b], batch.query_offsets[b + 1]
         ids[b, : last - first], labels[b, : last - first] = batch.ids[first:last], batch.labels[first:last]
         edges = slice(batch.row_offsets[first], batch.row_offsets[last])
         rows = np.repeat(np.arange(last - first), np.diff(batch.row_offsets[first : last + 1]))
-        here = memory_length + batch.keys[edges] - first
+        here = batch.keys[edges] - first
         mask[b, rows, here], relative[b, rows, here] = True, batch.relative[edges]
     return DenseBatch(*map(torch.from_numpy, (ids, labels, mask[:, None], relative[:, None])))
 
 
 class TransformerGrammar(nn.Module):
-    """A Transformer Grammar with relative positions by depth, padded to L, with M rows of memory."""
+    """A Transformer Grammar with relative positions by depth, of padded sequences without a memory."""
 
     def __init__(self, config: Config, parameters: dict[str, np.ndarray]) -> None:
         super().__init__()
@@ -71,10 +74,9 @@ class TransformerGrammar(nn.Module):
         c, p = self.config, lambda name: self.weights[self.names[name]]
         h = F.embedding(batch.ids, p("embedding"))
         h = self._drop(self._drop(h, c.embedding_dropout), c.core_dropout)
-        memory = h.new_zeros(len(h), c.memory_length, c.d_model)
         for layer in range(c.n_layers):
             name = f"layers.{layer}."
-            attended = self._attention(name + "attention", h, torch.cat([memory, h], 1), batch)
+            attended = self._attention(name + "attention", h, batch)
             h = self._norm(name + "attention_norm", h + self._drop(attended, c.core_dropout))
             fed = F.gelu(h @ p(name + "feed_forward.in") + p(name + "feed_forward.in_bias"), approximate="tanh")
             fed = self._drop(fed, c.core_dropout) @ p(name + "feed_forward.out") + p(name + "feed_forward.out_bias")
@@ -82,13 +84,13 @@ class TransformerGrammar(nn.Module):
         logits = self._drop(h, c.output_dropout) @ p("embedding").T + p("output_bias")
         return F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=-1, reduction="sum")
 
-    def _attention(self, name: str, h: Tensor, keys: Tensor, batch: DenseBatch) -> Tensor:
+    def _attention(self, name: str, h: Tensor, batch: DenseBatch) -> Tensor:
         c, p = self.config, lambda part: self.weights[self.names[f"{name}.{part}"]]
 
         def heads(x: Tensor) -> Tensor:
             return x.unflatten(-1, (c.n_heads, c.d_head)).transpose(-2, -3)  # [..., H, T, D]
 
-        q, k, v = heads(h @ p("query")), heads(keys @ p("key")), heads(keys @ p("value"))
+        q, k, v = (heads(h @ p(part)) for part in ("query", "key", "value"))
         r = heads(self._drop(self.sinusoids, c.core_dropout) @ p("relative"))  # [H, P, D]
         content = (q + p("content_bias")[:, None]) @ k.mT
         position = (q + p("position_bias")[:, None]) @ r.mT  # [B, H, L, P]

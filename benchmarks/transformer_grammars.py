@@ -138,12 +138,19 @@ class Step:
 
 
 def steps(corpus: Corpus, vocabulary: Vocabulary, clock: Clock) -> Iterator[Row]:
-    """The training step beside PyTorch's, of random trees and of long ones, which the peer pads little."""
+    """The training step beside PyTorch's, of random trees and of long ones, which the peer pads little.
+
+    The peer pads random trees to the longest of their batch, as the goal wants it, or to L, as models of fixed shapes.
+    """
     yield step(corpus, vocabulary, clock, 0, 4.0, 1.8)
+    yield step(corpus, vocabulary, clock, 0, 0.0, 1.8, to_longest=False)
     yield step(corpus, vocabulary, clock, 80, 0.0, 1.6)
 
 
-def step(corpus: Corpus, vocabulary: Vocabulary, clock: Clock, filled: int, goal: float, most: float) -> Row:
+def step(
+    corpus: Corpus, vocabulary: Vocabulary, clock: Clock, filled: int, goal: float, most: float,
+    to_longest: bool = True,
+) -> Row:  # fmt: skip
     """The training step beside PyTorch's; the goals are in times of that (0: none), and of the products alone."""
     import torch
 
@@ -151,7 +158,7 @@ def step(corpus: Corpus, vocabulary: Vocabulary, clock: Clock, filled: int, goal
 
     ours = Step(corpus, vocabulary, clock.repeats, filled)
     config, batches = ours.config, ours.batches
-    padded = [dense(batch, config.segment_length, config.memory_length) for batch in batches]
+    padded = [dense(batch, 0 if to_longest else config.segment_length) for batch in batches]
     peer = TransformerGrammar(config, ours.initial)
     optimizer = torch.optim.Adam(peer.parameters(), lr=ours.training.maximum_rate)
 
@@ -173,7 +180,7 @@ def step(corpus: Corpus, vocabulary: Vocabulary, clock: Clock, filled: int, goal
     mine, other, products = clock.times(ours, theirs, alone)
     ratio = other.median / mine.median
     positions = sum(len(batch.ids) for batch in batches) // (8 * len(batches))
-    kind, length = "long sentences" if filled else "sentences", config.segment_length
+    kind, length = "long sentences" if filled else "sentences", "the longest" if to_longest else config.segment_length
     name = f"training step of the ptb TG, 8 {kind} of {positions} positions on average, padded to {length} by the peer"
     wanted = f">= {goal:g} times" if goal else ""
     return Row(name, mine, other, f"{ratio:.1f} times as fast", wanted, ratio >= goal, products, most)

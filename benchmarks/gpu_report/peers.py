@@ -70,7 +70,7 @@ def grammar(setting: Setting, step: TableStep, label: str, device: str, narrow: 
         raise Missing("FlexAttention has no backward pass on the CPU")
     ours = step.make(cpu, setting.small)
     config = ours.config
-    padded = [dense(batch, config.segment_length, config.memory_length) for batch in ours.batches]
+    padded = [dense(batch, config.segment_length) for batch in ours.batches]
     batches: list[Any] = [replace(b, **{k: x.to(device) for k, x in vars(b).items()}) for b in padded]
     if label == "FlexAttention":
         peer, batches = FlexTransformerGrammar(config, ours.initial, compiled=True), [flex(b) for b in batches]
@@ -136,7 +136,7 @@ def composed(setting: Setting, step: TableStep, label: str, device: str, narrow:
     ours: gpst.Step = step.make(cpu, setting.small)
     peer = GPST(ours.config, ours.parameters).to(device)
     ids = torch.as_tensor(ours.batch.ids, device=device).long().view(len(ours.batch.offsets) - 1, -1)
-    optimizer = torch.optim.AdamW(peer.parameters(), lr=1e-4, weight_decay=0, fused=device == "cuda")
+    optimizer = torch.optim.AdamW(peer.parameters(), lr=gpst.RATE, weight_decay=0, fused=device == "cuda")
 
     def call() -> None:
         optimizer.zero_grad()
