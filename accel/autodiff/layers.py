@@ -243,7 +243,7 @@ def smoothed_cross_entropy(
 ) -> Variable:
     """Return, for every row, (1 - smoothing) times the log-probability of its label, and the rest of all others.
 
-    The rest is shared out alike. A backend may have one operation for both.
+    The rest is shared out alike; a row with the label -1 has none. A backend may have one operation for both.
     """
     if smoothing and hasattr(tape.ops, "smoothed_cross_entropy"):
         return tape.op("smoothed_cross_entropy", h, table, bias, labels, smoothing)
@@ -254,11 +254,12 @@ def smoothed_cross_entropy(
 def smoothed(
     tape: Tape, logp: Variable, h: Variable, table: Variable, bias: Variable, labels: Array, smoothing: float
 ) -> Variable:
-    r"""Return (1 - smoothing) log p(label) + smoothing times the mean of log p over all others, for every row.
+    r"""Return (1 - smoothing) log p(label) + smoothing times the mean of log p over all others, for every labelled row.
 
     With $\sum_v \log p_v = h^\top \sum_v E_v + \sum_v b_v - V\,(h^\top E_y + b_y - \log p_y)$ no [N, V] is needed.
     """
     ops, v = tape.ops, len(bias.value)
+    is_labelled, labels = (labels >= 0).astype(h.value.dtype), ops.xp.maximum(labels, 0)
     share = smoothing / max(v - 1, 1)
     chosen = ops.embedding(table.value, labels)[0]
     direction = table.value.sum(axis=0) - v * chosen  # [N, d]
@@ -266,7 +267,7 @@ def smoothed(
     label_weight = 1.0 - smoothing - share + share * v
 
     def backward(d_out: Array) -> None:
-        g = d_out * share
+        g = d_out * share * is_labelled
         logp.accumulate(d_out * label_weight)
         h.accumulate(g[:, None] * direction)
         weighted = g[:, None] * h.value
@@ -274,4 +275,4 @@ def smoothed(
         table.accumulate(d_table + weighted.sum(axis=0))
         bias.accumulate(g.sum() + ops.embedding_vjp(-v * g[:, None], (), bias.value[:, None], labels)[0][:, 0])
 
-    return tape.record(label_weight * logp.value + share * rest, [logp, h, table, bias], backward)
+    return tape.record(label_weight * logp.value + share * is_labelled * rest, [logp, h, table, bias], backward)

@@ -257,6 +257,7 @@ class Tape:
 
     def concatenate(self, variables: Sequence[Variable], axis: int = 0) -> Variable:
         """Return the arrays one after another along `axis`."""
+        axis %= variables[0].value.ndim
 
         def backward(d_out: Array) -> None:
             start = 0

@@ -98,7 +98,7 @@ def cky_pool_vjp(
     s, levels = _check(tokens, compose, direction, offsets, max_height)
     nodes, weights, read, children = outputs
     check_floats(tokens=(tokens, "Nd"), d_out=(d_out, "Md"), nodes=(nodes, "Md"))
-    d, height = len(direction), len(levels.tokens) - 1
+    d, height, along = len(direction), len(levels.tokens) - 1, np.ascontiguousarray(direction)[None]
     d_nodes, d_scores = d_out.copy(order="C"), np.empty_like(weights)
     d_projected, sums = (np.empty((len(read), size), tokens.dtype) for size in (2 * d, 2))
     back = np.concatenate([compose[:d].T, compose[d:].T])  # [2d, d]
@@ -107,7 +107,7 @@ def cky_pool_vjp(
         n_read, rows = levels.read[h], slice(levels.begin[h], levels.begin[h] + levels.read[h])
         if n_read:
             _gather(
-                s, h, height, levels.tokens[h + 1], d_nodes, weights, d_scores, direction[None],
+                s, h, height, levels.tokens[h + 1], d_nodes, weights, d_scores, along,
                 d_projected[rows].reshape(-1, d), sums[rows],
             )  # fmt: skip
             np.matmul(d_projected[rows], back, out=below[:n_read])

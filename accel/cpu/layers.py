@@ -142,7 +142,8 @@ def embedding(table: Float, ids: NDArray[np.int32]) -> tuple[Float]:
 
 def embedding_vjp(d_out: Float, outputs: tuple[Float], table: Float, ids: NDArray[np.int32]) -> tuple[Float]:
     """Return the gradient of the table [V, d]."""
-    check_floats(table=(table, "Vd"), d_out=(d_out, "Nd"))
+    sizes = check_floats(table=(table, "Vd"), d_out=(d_out, "Nd"))
+    check_indices("ids", ids, sizes["N"], sizes["V"])
     d_table = np.zeros(table.shape, table.dtype)
     add_rows(d_table, ids, d_out)
     return (d_table,)

@@ -57,7 +57,7 @@ def pair_attention_vjp(
     check_floats(x=(x, "Nt"), d_out=(d_out, "Nd"))
     d_x, sums = np.zeros(x.shape, x.dtype), np.zeros((n_chunks(len(x)), *bias.shape), x.dtype)
     g = np.ascontiguousarray(d_out).reshape(-1, heads[1])
-    _attend_vjp(*tables, roles, heads, *drop, outputs[1], g, d_x.reshape(-1, heads[1]), d_x, sums)
+    _attend_vjp(*tables, roles, heads, *drop, outputs[1], g, d_x.reshape(-1, heads[1]), sums)
     return d_x, sums.sum(axis=0)
 
 
@@ -121,7 +121,7 @@ def _attend(part, x, bias, roles, heads, scale, threshold, seed, out, weights, c
 
 
 @team_kernel(LEAST)
-def _attend_vjp(part, x, bias, roles, heads, scale, threshold, seed, weights, g, d_table, d_x, sums):
+def _attend_vjp(part, x, bias, roles, heads, scale, threshold, seed, weights, g, d_table, sums):
     n_heads, width = heads
     factor, minus = x.dtype.type(1 / np.sqrt(width)), x.dtype.type(-1)
     pairs, chunks = len(x) // 2, len(sums)
@@ -145,9 +145,11 @@ def _attend_vjp(part, x, bias, roles, heads, scale, threshold, seed, weights, g,
                     add(d_table, first + 2 * n_heads + h, g, slope, keep[0] * u)
                     add(d_table, first + 5 * n_heads + h, g, slope, keep[1] * v)
             for i in range(2 * p, 2 * p + 2):
-                d_bias, row = sums[chunk, roles[i]], d_x[i]
-                for a in range(row.size):
-                    d_bias[a] += row[a]
+                d_bias = sums[chunk, roles[i]]
+                for h in range(3 * n_heads):
+                    row = d_table[3 * n_heads * i + h]
+                    for a in range(width):
+                        d_bias[h * width + a] += row[a]
 
 
 def residual_norm(x: Float, y: Float, bias: Float, rate: float, seed: int) -> tuple[Float, Float]:
@@ -168,9 +170,9 @@ def residual_norm_vjp(
     """Return the gradients of x [N, d], y [N, d] and bias [d]."""
     check_floats(x=(x, "Nd"), bias=(bias, "d"), d_out=(d_out, "Nd"))
     d_x, sums = np.empty(x.shape, x.dtype), np.zeros((n_chunks(len(x)), x.shape[1]), x.dtype)
-    d_y = np.empty(x.shape, x.dtype) if rate else d_x
-    _normalise_vjp(np.ascontiguousarray(d_out), *outputs, *_dropout(x, rate, seed), d_x, d_y, sums)
-    return d_x, d_y, sums.sum(axis=0)
+    d_y, drop = np.empty(x.shape, x.dtype), _dropout(x, rate, seed)
+    _normalise_vjp(np.ascontiguousarray(d_out), *outputs, *drop, d_x, d_y, sums)
+    return d_x, d_y if drop[1] else d_x, sums.sum(axis=0)
 
 
 @team_kernel(LEAST)
@@ -205,9 +207,11 @@ def _normalise_vjp(part, d_out, normal, rstd, scale, threshold, seed, d_x, d_y, 
             along, across = row_sum(g) / width, row_dot(g, row) / width
             for a in range(d):
                 out[a] = rstd[i] * (g[a] - along - row[a] * across)
-            dropped = d_y[i]
-            if threshold > 0:
+            if threshold == 0:
+                for a in range(d):
+                    d_bias[a] += out[a]
+            else:
+                dropped = d_y[i]
                 for a in range(d):
                     dropped[a] = out[a] * (scale if kept(seed, i * d + a, threshold) else zero)
-            for a in range(d):
-                d_bias[a] += dropped[a]
+                    d_bias[a] += dropped[a]

@@ -237,7 +237,7 @@ def _step(gates, bias, logits, c_before, n_master, tilde, z, c, h, distance):
 @kernel()
 def _step_vjp(d_out, d_h, d_c, z, c_before, c, n_master, tilde, d_tilde, d_z):
     """Set d_z [G]; d_h and d_c came from later steps: add to one, and replace the other by that of c_before."""
-    for a in range(d_h.size):
+    for a in range(d_out.size):  # d_h is as long as a panel
         d_h[a] += d_out[a]
     if n_master:
         master_gates(z[:n_master], tilde, np.empty(2, c.dtype))

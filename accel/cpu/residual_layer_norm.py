@@ -44,10 +44,10 @@ def residual_layer_norm_vjp(
     """Return the gradients of x [N, d], y [N, d], bias [d], scale [d] and shift [d]."""
     check_floats(x=(x, "Nd"), y=(y, "Nd"), scale=(scale, "d"), d_out=(d_out, "Nd"))
     d_x, sums = np.empty(x.shape, x.dtype), np.zeros((n_chunks(len(x)), 3, x.shape[1]), x.dtype)
-    d_y = np.empty(x.shape, x.dtype) if rate else d_x
+    d_y, drop = np.empty(x.shape, x.dtype), _dropout(x, rate, seed)
     rows = (np.ascontiguousarray(z) for z in (d_out, x, y))
-    _backward(*rows, bias, scale, *outputs[1:], *_dropout(x, rate, seed), d_x, d_y, sums)
-    return d_x, d_y, *sums.sum(axis=0)
+    _backward(*rows, bias, scale, *outputs[1:], *drop, d_x, d_y, sums)
+    return d_x, d_y if drop[1] else d_x, *sums.sum(axis=0)
 
 
 def _dropout(x: Float, rate: float, seed: int) -> tuple[Any, np.uint64, np.uint64]:
@@ -100,8 +100,10 @@ def _backward(part, d_out, x, y, bias, scale, mean, rstd, keep_scale, threshold,
             for a in range(d):
                 normal[a] *= rstd[i]
             normalised_vjp(g, normal, scale, rstd[i], out, d_scale, d_shift)
-            if threshold > 0:
+            if threshold == 0:
+                for a in range(d):
+                    d_bias[a] += out[a]
+            else:
                 for a in range(d):
                     dropped[a] = out[a] * keep[a]
-            for a in range(d):
-                d_bias[a] += dropped[a]
+                    d_bias[a] += dropped[a]

@@ -67,7 +67,7 @@ def sparse_attention(
     """
     dropout = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate, seed)
     out, lse = np.empty(q.shape, q.dtype), np.empty(q.shape[:2], q.dtype)
-    tables = (_table(q), _table(k), _table(v), _table(r), np.concatenate((content_bias, position_bias)))
+    tables = (_table(q), _table(k), _table(v), _table(r), _biases(content_bias, position_bias))
     _attend(*tables, row_offsets, keys, relative, np.arange(keys.size), *dropout, _table(out), lse, n_chunks(len(q)))
     return out, lse
 
@@ -80,7 +80,7 @@ def sparse_attention_vjp(
     """Return the gradients of q, k, v, r, content_bias and position_bias; the scores are computed again from lse."""
     dropout = _check(q, k, v, r, content_bias, position_bias, row_offsets, keys, relative, rate, seed)
     check_floats(q=(q, "NHD"), d_out=(d_out, "NHD"))
-    g, biases = _table(d_out), np.concatenate((content_bias, position_bias))
+    g, biases = _table(d_out), _biases(content_bias, position_bias)
     chunks = n_chunks(len(q), most=MOST_SUMS)
     weights, d_scores = np.empty((2, keys.size, q.shape[1]), q.dtype)
     d_q, d_k, d_v, queries = (np.empty(x.shape, q.dtype) for x in (q, k, v, q))
@@ -109,6 +109,11 @@ def _check(
     check_offsets("row_offsets", row_offsets, sizes["N"], keys.size)
     threshold = keep_threshold(rate)
     return q.dtype.type(1 / (1 - rate)), threshold, seed_of_dropout(seed)
+
+
+def _biases(content: Float, position: Float) -> Float:
+    """Return the biases one after the other [2 H, D]; those in the order of columns would stay so."""
+    return np.ascontiguousarray(np.concatenate((content, position)))
 
 
 def _table(x: Float) -> Float:

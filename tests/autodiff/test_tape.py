@@ -54,6 +54,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Variable], list[tuple[int, ...]]]] = {
     "select": (lambda t, x, y: t.select(MASK, x, y), [(4, 3), (4, 3)]),
     "take": (lambda t, x: t.take(x, np.array([3, 0])), [(4, 3)]),
     "concatenate": (lambda t, x, y: t.concatenate([x, y], axis=1), [(4, 3), (4, 2)]),
+    "concatenate-last": (lambda t, x, y: t.concatenate([x, y], axis=-1), [(4, 3), (4, 2)]),
     "op": (lambda t, x, y: t.op("product", x, y, power=3), [(4, 3), (4, 3)]),
     "op-that-hands-its-gradient-on": (lambda t, x, y: t.add(t.op("same", t.add(x, y)), t.add(x, y)), [(4, 3), (4, 3)]),
     "diamond": (lambda t, x, w: t.add(t.linear(t.linear(x, w), w), t.op("product", x, x)), [(4, 3), (3, 3)]),
