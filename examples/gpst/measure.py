@@ -28,9 +28,10 @@ from accel.evaluation.significance import interval_of_means
 from accel.evaluation.syntaxgym import LEFT_OUT
 from accel.parsing.gpst import MODES
 from accel.parsing.spans import find_spans
-from accel.trained.opening import Model, open_model
+from accel.trained.opening import Model, checkpoint_of, open_model
 from accel.training.directory import write_text
 from examples.fasttrees.commands import grove
+from examples.provenance import digests
 from examples.scores import circuit_intervals
 
 WAYS: dict[str, dict[str, Any]] = {mode: {"mode": mode} for mode in MODES}
@@ -58,6 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Part]:
     content: dict[str, Part] = {}
     if options.out.exists():
         content = json.loads(options.out.read_text(encoding="utf-8"))
+    models = [checkpoint_of(path) for path in (options.checkpoint, options.induction) if path is not None]
+    asked = {name: getattr(options, name) for name in ("convention", "most", "per", "beam")} | digests(models)
+    stored = content.get("options", {})
+    if different := sorted(name for name in asked if stored.get(name, asked[name]) != asked[name]):
+        raise SystemExit(f"{options.out}: measured with other {', '.join(different)}: give another --out")
+    content["options"] = stored | asked
     for name, measure in parts.items():
         if name not in content:
             start = time.process_time()

@@ -51,7 +51,7 @@ def test_every_part_is_measured_once(
     out = tmp_path / "measured.json"
     trees = ("--induction", material["gpst"], "--gold", f"toy={material['gold']}", "--most", 5)
     content = asked(material, out, "gpst", *trees)
-    assert list(content) == ["trees toy", "syntaxgym", "blimp"] and json.loads(out.read_text()) == content
+    assert list(content) == ["options", "trees toy", "syntaxgym", "blimp"] and json.loads(out.read_text()) == content
     part = content["trees toy"]
     assert (part["sentences"], part["of"], part["every"]) == (4, 12, 3)
     assert list(part["scores"]) == [*measure.WAYS, *BASELINES, "oracle"]
@@ -62,13 +62,15 @@ def test_every_part_is_measured_once(
     assert asked(material, out, "gpst", *trees) == content and not capsys.readouterr().out
     del content["blimp"]
     out.write_text(json.dumps(content))
-    assert list(asked(material, out, "gpst", *trees)) == ["trees toy", "syntaxgym", "blimp"]
+    assert asked(material, out, "gpst", *trees).keys() == {"options", "trees toy", "syntaxgym", "blimp"}
     assert capsys.readouterr().out.count("$ grove") == 1
+    with pytest.raises(SystemExit, match="measured.json: measured with other beam, most: give another --out"):
+        asked(material, out, "gpst", *trees, "--most", 6, "--beam", 3)
 
 
 def test_ties_and_circuits(material: dict[str, Path], tmp_path: Path) -> None:
     content = asked(material, tmp_path / "measured.json", "gpt2")
-    assert list(content) == ["syntaxgym", "blimp"]
+    assert list(content) == ["options", "syntaxgym", "blimp"]
     pairs = content["blimp"]
     means = [pairs["accuracy"][name]["mean"] for name in measure.TIES]
     assert (pairs["pairs"], pairs["ties"], pairs["skipped"]) == (2, 1, 0)
