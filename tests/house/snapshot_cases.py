@@ -60,8 +60,8 @@ GPST = (
 )
 CONTEXTS = "--data @/contexts.txt --validation @/valid.txt --test @/test.txt --sentence-a-line --max-tokens 320"
 GOLD = "--gold @/short.trees --convention plain --beam 5"
-PAIRS = "--data @/pairs --source lo --target up --vocabulary words --vocabulary-size 60 --size tiny"
-STEMS = "--validation-stem dev --test-stem test --batch-size 1200"
+PAIRS = "--data @/pairs --source lo --target up --vocabulary words --vocabulary-size 60"
+STEMS = "--size tiny --validation-stem dev --test-stem test --batch-size 1200"
 SEQUENCES = (
     "d_model=20 d_ff=24 n_layers=1 n_heads=2 warmup_steps=4 maximum_rate=0.01 validate_every=7 "
     "checkpoint_every=8 chunk_size=4"
