@@ -83,6 +83,8 @@ def main() -> None:
         "--write", action="store_true", help="also with --only: replace the rows of these parts, and leave the others"
     )
     options = parser.parse_args()
+    if options.clock == "cpu" and options.threads > 1:  # the time of all threads together, without other processes
+        raise SystemExit("--clock cpu: is for one thread: add --threads 1")
     restart("benchmarks.run", options.threads)
     import torch
 
