@@ -156,9 +156,9 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        if "--traceback" in argv or not isinstance(error, _mistakes()):
+        if "--traceback" in argv or not isinstance(error, mistakes()):
             raise
-        status = _fail(f"error: {_in_words(error)}", 2)
+        status = _fail(f"error: {in_words(error)}", 2)
     if "mpi4py" in sys.modules:
         from accel.commands.processes import stop_all
 
@@ -253,7 +253,7 @@ def _use_threads(threads: int | None) -> None:
     os.environ.update(dict.fromkeys(_THREADS, str(threads)))
 
 
-def _mistakes() -> tuple[type[Exception], ...]:
+def mistakes() -> tuple[type[Exception], ...]:
     """Return the errors whose messages tell a user what to change."""
     from accel.training.checkpoint import CheckpointError
     from accel.training.run import TrainingError
@@ -269,7 +269,7 @@ def _mistakes() -> tuple[type[Exception], ...]:
     )
 
 
-def _in_words(error: Exception) -> str:
+def in_words(error: Exception) -> str:
     from accel.trained.options import OptionError
 
     if isinstance(error, OSError) and error.strerror:

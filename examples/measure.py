@@ -33,6 +33,7 @@ from accel.training.directory import write_text
 from accel.training.run import METRICS
 from examples.candidates import Candidates, hours, propose, search, unite
 from examples.fasttrees.commands import grove
+from examples.program import run_program
 from examples.provenance import commit, digests, machine
 from examples.result_files import MODELS, Result, result_name
 from examples.sample import Sample, read_sample
@@ -233,4 +234,4 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

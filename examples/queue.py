@@ -31,6 +31,7 @@ from threading import Event
 
 from accel.training.directory import write_text
 from examples.gpu_runs import GPU_RUNS
+from examples.program import run_program
 from examples.queue_commands import Run, selected
 from examples.queue_results import collect, missing, of_best
 from examples.queue_runs import RUNS
@@ -189,4 +190,4 @@ def clone_at(folder: Path, commit: str) -> Path:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -21,6 +21,7 @@ from accel.training.directory import write_text
 from examples import curves, task_results
 from examples.analysis_tables import analyses
 from examples.gpst_tables import TABLES_OF_GPST
+from examples.program import run_program
 from examples.queue_tables import TABLES_OF_QUEUE, read_runs
 from examples.queue_tables import Run as QueueRun
 from examples.result_files import ESTIMATED, FOLDER, NAMES, PAPER, Result, grouped, read_results, stored_name, values_of
@@ -111,4 +112,4 @@ def page(
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

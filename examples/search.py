@@ -30,6 +30,7 @@ from accel import cli
 from accel.tasks.job import count
 from accel.training.directory import write_text
 from accel.training.loop import METRICS, NonFiniteLoss, TrainingError
+from examples.program import run_program
 from examples.provenance import commit, machine
 
 DESCRIPTION, RESULT, TABLE = "search.json", "trial.json", "table.md"
@@ -228,4 +229,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -27,6 +27,7 @@ from accel.models.fasttrees import language_model
 from accel.torch import OnLstm
 from accel.training.loop import METRICS, train
 from accel.training.settings import TrainingConfig
+from examples.program import run_program
 from refimpl.trees import words
 
 RATE, COLUMNS, LENGTH = 1e-2, 16, 20
@@ -110,4 +111,4 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -24,6 +24,7 @@ from accel.data.generated.logic import LONGEST, load_test
 from accel.tasks.logic import TRAINING
 from accel.trained.opening import Model, open_model
 from accel.training.directory import write_text
+from examples.program import run_program
 
 Answers = dict[str, dict[str, Any]]
 
@@ -70,4 +71,4 @@ def right_of(answers: Answers, lengths: str) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -21,6 +21,7 @@ from accel.evaluation.induced_f1 import score, score_baselines, table
 from accel.parsing.distances import induced_spans
 from accel.trained.opening import open_model
 from examples.fasttrees.commands import finish, grove, write_sentences
+from examples.program import run_program
 
 MODELS = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "faster_fasttrees": "Faster FastTrees"}
 SETTINGS = (
@@ -81,4 +82,4 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -19,6 +19,7 @@ import numpy as np
 from accel.data.generated.logic import LONGEST, load_test, write_files
 from accel.training.directory import write_text
 from examples.fasttrees.commands import finish, grove, table
+from examples.program import run_program
 
 MODELS = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "conv_fasttrees": "Conv. FastTrees"}
 SETTINGS = (
@@ -64,4 +65,4 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -22,6 +22,7 @@ from accel.training.directory import write_text
 from accel.training.metrics import read_metrics
 from examples import markdown, provenance
 from examples.fasttrees.commands import grove
+from examples.program import run_program
 from examples.task_results import training_result, value_of
 
 NAMES = dict(zip(KINDS, ("LSTM", "ON-LSTM", "FastTrees", "Conv. FastTrees", "Faster FastTrees"), strict=True))
@@ -87,4 +88,4 @@ def table(rows: Sequence[dict[str, float]]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from accel.training.run import METRICS
 from examples.fasttrees.commands import finish, grove, table
+from examples.program import run_program
 
 MODELS = {
     "transformer": "Transformer",
@@ -75,4 +76,4 @@ def _validations(run: Path) -> list[float]:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

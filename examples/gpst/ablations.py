@@ -17,6 +17,7 @@ from accel.parsing.spans import find_spans
 from accel.trained.opening import open_model
 from examples.fasttrees.commands import finish, table
 from examples.gpst.runs import EXPECTED, apart, best_perplexity, longer_left, read_options, test_sentences, train
+from examples.program import run_program
 
 MODELS = {
     "GPST": ("gpst", ()),
@@ -46,4 +47,4 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

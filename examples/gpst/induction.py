@@ -15,6 +15,7 @@ import accel
 from accel.trained.opening import open_model
 from examples.fasttrees.commands import finish, grove, table
 from examples.gpst.runs import EXPECTED, apart, best_perplexity, read_options, test_sentences, train
+from examples.program import run_program
 
 TREE = 5  # the test sentence whose trees are drawn
 
@@ -41,4 +42,4 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

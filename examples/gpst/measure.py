@@ -31,6 +31,7 @@ from accel.parsing.spans import find_spans
 from accel.trained.opening import Model, checkpoint_of, open_model
 from accel.training.directory import write_text
 from examples.fasttrees.commands import grove
+from examples.program import run_program
 from examples.provenance import digests
 from examples.scores import circuit_intervals
 
@@ -193,4 +194,4 @@ def _kind(options: argparse.Namespace) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -30,6 +30,7 @@ from accel.tasks.trees import CONFIGURATIONS
 from accel.trained.opening import Model, open_model
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import train
+from examples.program import run_program
 from examples.result_files import MODELS
 from examples.transformer_grammars.report import write_report
 from refimpl.transformer_grammars.marginal import perplexity
@@ -175,4 +176,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

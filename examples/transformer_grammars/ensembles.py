@@ -26,6 +26,7 @@ from accel.trained.opening import open_model
 from examples.findings import Figures, digest_of, finish, hours, interval, kept
 from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
+from examples.program import run_program
 from examples.provenance import digests
 from examples.result_files import MODELS
 from examples.transformer_grammars.analyses import parser_of, suite_score, trained
@@ -211,4 +212,4 @@ def picture_of(figures: Mapping[str, Sequence[Figures]]) -> Picture:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -25,6 +25,7 @@ from accel.training.run import KEPT
 from examples.findings import Figures, finish, hours, interval
 from examples.markdown import spread, table
 from examples.panels import Panel, Series, draw_panels
+from examples.program import run_program
 from examples.provenance import digests
 from examples.result_files import MODELS
 from examples.transformer_grammars.analyses import measured, parser_of, trained
@@ -123,4 +124,4 @@ def picture_of(figures: Evolution) -> Picture:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

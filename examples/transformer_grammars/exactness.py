@@ -32,6 +32,7 @@ from examples.fasttrees.commands import grove
 from examples.findings import Figures, digest_of, finish, hours
 from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
+from examples.program import run_program
 from examples.transformer_grammars.analyses import parser_of, trained
 from examples.transformer_grammars.sentences import Data
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
@@ -253,4 +254,4 @@ def picture_of(figures: Mapping[str, Figures]) -> Picture:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

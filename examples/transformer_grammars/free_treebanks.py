@@ -20,6 +20,7 @@ from pathlib import Path
 from accel.data.corpora.treebank import Reading, read_treebank, tags
 from accel.data.files.lines import find_file
 from accel.training.directory import write_text
+from examples.program import run_program
 from refimpl.trees import Tree
 
 FREE_GENRES = ("academic", "bio", "court", "interview", "news", "voyage")
@@ -101,4 +102,4 @@ def _without_root(tree: Tree) -> Tree:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -18,6 +18,7 @@ from accel.models.transformer_grammars.model import Config
 from examples.findings import Figures, finish, hours, interval
 from examples.markdown import spread, table
 from examples.panels import Panel, Series, draw_panels
+from examples.program import run_program
 from examples.transformer_grammars.analyses import measured, parser_of, trained
 from examples.transformer_grammars.sentences import read_data
 
@@ -93,4 +94,4 @@ def picture_of(rows: Sequence[Figures]) -> Picture:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -33,6 +33,7 @@ from accel.training.checkpoint import read_state
 from examples.findings import Figures, digest_of, finish, hours
 from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
+from examples.program import run_program
 from examples.provenance import digests
 from examples.transformer_grammars.analyses import parser_of, trained
 from examples.transformer_grammars.sentences import Data
@@ -252,4 +253,4 @@ def picture_of(figures: Figures) -> Picture:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -25,6 +25,7 @@ from accel.evaluation.evalb import with_tags
 from accel.trained.opening import checkpoint_of
 from accel.training.directory import write_text
 from examples.fasttrees.commands import grove
+from examples.program import run_program
 from examples.provenance import digests
 from refimpl.trees import Tree, words
 
@@ -120,4 +121,4 @@ def parsed(parser: Path, sentences: Sequence[Sequence[str]], out: Path) -> Itera
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

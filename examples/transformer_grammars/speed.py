@@ -30,6 +30,7 @@ from benchmarks.timing import CLOCKS, Clock, Times
 from examples.findings import Figures, digest_of, finish
 from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
+from examples.program import run_program
 from examples.provenance import digests
 from examples.result_files import MODELS
 from examples.transformer_grammars.analyses import parser_of
@@ -126,4 +127,4 @@ def picture_of(figures: dict[str, dict[str, Figures]]) -> Picture:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

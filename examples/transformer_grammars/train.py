@@ -31,6 +31,7 @@ from accel.training.checkpoint import read_state
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import METRICS, TrainingConfig, train
 from examples import markdown
+from examples.program import run_program
 from examples.provenance import digests
 from examples.result_files import MODELS
 from refimpl.transformer_grammars.marginal import perplexity
@@ -239,4 +240,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

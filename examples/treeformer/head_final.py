@@ -24,6 +24,7 @@ from accel.tasks.encoder_decoder import sequence_accuracy
 from accel.trained.opening import Model, open_model
 from accel.training.directory import write_text
 from examples.fasttrees.commands import FIGURES, finish, grove, table
+from examples.program import run_program
 from refimpl.trees import Tree, words
 
 EXPECTED = Path(__file__).with_name("expected.json")
@@ -152,4 +153,4 @@ def write_data(folder: Path, n_train: int, n_test: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from accel.evaluation.error_sheet import COLUMNS
+from examples.program import run_program
 
 STEM = 3  # letters
 
@@ -64,4 +65,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

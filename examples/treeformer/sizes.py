@@ -28,6 +28,7 @@ from examples.fasttrees.commands import grove
 from examples.findings import Figures, finish, hours, interval, kept, seeds_of
 from examples.markdown import spread, table
 from examples.panels import Panel, Series, draw_panels
+from examples.program import run_program
 from examples.provenance import digests
 from examples.treeformer import head_final
 
@@ -239,4 +240,4 @@ def _series(rows: Mapping[str, list[tuple[float, Figures]]], name: str) -> dict[
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)

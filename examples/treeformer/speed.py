@@ -29,6 +29,7 @@ from benchmarks.timing import CLOCKS, Clock
 from examples.findings import Figures, finish
 from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
+from examples.program import run_program
 
 CHARTS = {"Transformer": "none", "Treeformer, paper": "paper", "Treeformer, released": "released"}
 
@@ -110,4 +111,4 @@ def picture_of(rows: Sequence[Figures]) -> Picture:
 
 
 if __name__ == "__main__":
-    main()
+    run_program(main)
