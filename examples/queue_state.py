@@ -28,7 +28,7 @@ def state_of(folder: Path, run: Run) -> dict[str, Any]:
 
 
 def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[str, Any]:
-    """Return the provenance of a run, its curve, and the figures of its commands."""
+    """Return the provenance of a run, its curve, and the figures of its commands, without folders of a machine."""
     runs, directory = folder / "runs", folder / "runs" / run.name
     files = [Path(name.format(data=data, runs=runs)) for name in run.data]
     files = [file for path in files for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
@@ -45,7 +45,8 @@ def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[st
         if names:
             content["still_improving"] = trained["results"][-1] == trained["best"]
     for path in sorted(path for pattern in run.figures for path in runs.glob(pattern.format(run=run.name))):
-        figures = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8").replace(f'"{runs}', '"{runs}').replace(f'"{data}', '"{data}')
+        figures = json.loads(text)
         if isinstance(figures.get("rows"), list):
             del figures["rows"]  # of every sentence
         content.setdefault("figures", {})[path.relative_to(runs).as_posix()] = figures

@@ -164,7 +164,10 @@ def test_a_result_holds_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     run = Run("tiny", "one", 1.0, (), ("{data}",), seed=1)
     grove("train", "--data", data, "--validation", data, "--steps", 4, "--batch-size", 2, *changed,
           "--out", tmp_path / "runs" / "tiny")  # fmt: skip
+    paths = {"out": f"{tmp_path}/runs/tiny", "data": str(data)}
+    (tmp_path / "runs" / "tiny" / "of.evaluation.json").write_text(json.dumps(paths))
     result = queue_state.result(tmp_path, run, data, {"commit": "0" * 40, "hours": 0.5})
+    assert result["figures"]["tiny/of.evaluation.json"] == {"out": "{runs}/tiny", "data": "{data}"}
     steps, losses = zip(*result["validation_loss"], strict=True)
     assert steps == (2, 4) and result["still_improving"] == (losses[1] < losses[0])
     assert result["settings"]["training"]["steps"] == 4 and result["last_step"]["step"] == 4
