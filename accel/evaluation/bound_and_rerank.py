@@ -233,7 +233,8 @@ def bracket_score(chosen: Sequence[Tree | None], gold: list[Tree], parameters: E
     as words do. Gold trees have tags if more than half of their words do; the others get the same.
     """
     if any(tags(tree) is None for tree in gold) and has_tags(gold):
-        gold = [_completed(tree, _tag_labels(gold)) for tree in gold]
+        tag_labels = _tag_labels(gold)
+        gold = [_completed(tree, tag_labels) for tree in gold]
     gold_tags = [word_tags for tree in gold if (word_tags := tags(tree)) is not None]
     if len(gold_tags) < len(gold):
         gold_tags = [["WORD"] * len(words(tree)) for tree in gold]

@@ -170,7 +170,9 @@ def test_mistakes_are_named(text: Path, closed: Path, tmp_path: Path, mistake: C
     )
     assert mistake("syntaxgym", suite).startswith("one of the arguments --checkpoint --results is required")
     wrong = mistake("syntaxgym", "--results", tmp_path / "results.csv", suite)
-    assert wrong.endswith(": is for --checkpoint, and --results are given: leave it out")
+    assert wrong == "SUITES: is for --checkpoint, and --results are given: leave it out"
+    wrong = mistake("syntaxgym", "--results", tmp_path / "results.csv", "--lower", "--beam", 5)
+    assert wrong == "--lower: is for --checkpoint, and --results are given: leave it out"
     (tmp_path / "broken.json").write_text(suite.read_text().replace("(2;%a%)", "(9;%a%)"))
     wrong = mistake(*asked[:3], tmp_path / "broken.json")
     assert wrong == f"{tmp_path / 'broken.json'}: prediction 1: unknown region 9 in item 1, condition 'a'"
