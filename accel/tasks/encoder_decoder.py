@@ -34,7 +34,10 @@ FAIRSEQ_MODEL = {
     "norm": "post", "attention_bias": True, "output_bias": False,
     "dropout": 0.3, "attention_dropout": 0.0, "relu_dropout": 0.0,
 }  # fmt: skip
-FAIRSEQ = {"warmup_steps": 4000, "maximum_rate": 5e-4, "beta2": 0.98, "epsilon": 1e-8, "weight_decay": 1e-4}
+FAIRSEQ = {
+    "warmup_steps": 4000, "maximum_rate": 5e-4, "beta2": 0.98, "epsilon": 1e-8, "weight_decay": 1e-4,
+    "decay": "decoupled",
+}  # fmt: skip
 """The recipe of fairseq's examples for IWSLT'14, in place of Tensor2Tensor's (Treeformer, section 6.1)."""
 RECIPES = ("tensor2tensor", "fairseq")
 RARE_WORDS = replace(

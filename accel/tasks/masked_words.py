@@ -26,7 +26,7 @@ from accel.training.settings import TrainingConfig
 
 TRAINING = TrainingConfig(
     batch_size=4096, steps=10_000, warmup_steps=500, maximum_rate=1e-3, final_rate=0.0, schedule="linear",
-    clip_norm=1.0, weight_decay=0.01, validate_every=500, checkpoint_every=500,
+    clip_norm=1.0, weight_decay=0.01, decay="decoupled", validate_every=500, checkpoint_every=500,
 )  # fmt: skip
 """A batch has so many tokens."""
 FROM_DATA = ("vocabulary_size", "n_classes", "chart")

@@ -65,9 +65,10 @@ def update(
 ) -> None:
     """Move the flat `parameters` one step against `scale * gradient`, in place; the gradient is overwritten.
 
-    The scale may be an array without axes on the device.
-    Weight decay is added to the scaled gradient, as a penalty would be. NT-ASGD is PyTorch's ASGD without decay term
-    (lambd 0, t0 0): its average is the mean of the parameters after each averaged update but the first.
+    The scale may be an array without axes on the device. Weight decay is added to the scaled gradient, as a penalty
+    would be; the decay "decoupled" multiplies parameters by 1 - rate * weight_decay before the step in its place
+    (Loshchilov and Hutter 2019; PyTorch's AdamW). NT-ASGD is PyTorch's ASGD without decay term (lambd 0, t0 0): its
+    average is the mean of the parameters after each averaged update but the first.
     """
     state.step += 1
     rates = [rate * factor for _, factor in state.parts]
@@ -99,11 +100,15 @@ def apply(
     own counts is whether there were averages before.
     """
     settings = state.settings
-    if settings.weight_decay:
+    is_decoupled = settings.decay == "decoupled"
+    if settings.weight_decay and not is_decoupled:
         gradient *= _as_number_of(gradient, scale)
         gradient += settings.weight_decay * parameters
         scale = 1.0
     for (part, _), rate in zip(state.parts, rates, strict=True):
+        of_part = rate[0] if getattr(rate, "ndim", 0) else rate
+        if settings.weight_decay and is_decoupled:
+            parameters[part] *= _as_number_of(parameters, 1.0 - of_part * settings.weight_decay)
         if settings.optimizer == "adam":
             ops.adam(
                 parameters[part],
@@ -118,7 +123,6 @@ def apply(
                 scale=scale,
             )
         else:
-            of_part = rate[0] if hasattr(rate, "shape") else rate
             gradient[part] *= _as_number_of(gradient, of_part * scale)
             parameters[part] -= gradient[part]
     if "average" in state.vectors:

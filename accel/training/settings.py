@@ -21,6 +21,7 @@ from accel.models.checks import (
 from accel.training.schedule import learning_rate, noam
 
 OPTIMIZERS = ("adam", "sgd", "nt_asgd")
+DECAYS = ("penalty", "decoupled")
 SCHEDULES = ("cosine", "linear", "constant", "plateau", "noam")
 SELECTIONS = ("loss", "accuracy", "f1")
 
@@ -52,6 +53,7 @@ class TrainingConfig:
     beta2: float = 0.999
     epsilon: float = 1e-8
     weight_decay: float = 0.0
+    decay: str = "penalty"  # added to the gradient; or "decoupled": weights shrink by rate times weight_decay
     schedule: str = "cosine"
     own_rate_of: str = ""
     own_rate: float | None = None
@@ -73,9 +75,10 @@ class TrainingConfig:
             self, batch_size=one, steps=one, warmup_steps=zero, initial_rate=NOT_NEGATIVE, maximum_rate=NOT_NEGATIVE,
             final_rate=NOT_NEGATIVE, clip_norm=or_none(POSITIVE), validate_every=one, checkpoint_every=one,
             checkpoint_seconds=POSITIVE, seed=zero,
-            optimizer=one_of(OPTIMIZERS), beta1=RATE, beta2=RATE, epsilon=POSITIVE, weight_decay=NOT_NEGATIVE,
-            schedule=one_of(SCHEDULES), own_rate_of=TEXT, own_rate=or_none(NOT_NEGATIVE), factor=SHARE,
-            patience=zero, nonmonotone=zero, restart_after=zero, least_rate=NOT_NEGATIVE, stop_after=zero,
+            optimizer=one_of(OPTIMIZERS), beta1=RATE, beta2=RATE, epsilon=POSITIVE,
+            weight_decay=NOT_NEGATIVE, decay=one_of(DECAYS), schedule=one_of(SCHEDULES), own_rate_of=TEXT,
+            own_rate=or_none(NOT_NEGATIVE), factor=SHARE, patience=zero, nonmonotone=zero,
+            restart_after=zero, least_rate=NOT_NEGATIVE, stop_after=zero,
             select=one_of(SELECTIONS), keep_checkpoints=zero, micro_batch=or_none(one), recompute=FLAG,
             precision=one_of(PRECISIONS),
         )  # fmt: skip

@@ -104,7 +104,7 @@ def test_a_position_beyond_the_batches_of_a_pool_is_refused() -> None:
     """As where sentences have become shorter since."""
 
     def stream(size: int) -> SizedBatches:
-        return SizedBatches(6, 4, lambda _: size, lambda rows: rows, names=("row", "cells"), seed=1, epochs=None)
+        return SizedBatches(6, 4, lambda _: size, lambda rows, _: rows, names=("row", "cells"), seed=1, epochs=None)
 
     longer = stream(2)
     assert [len(next(longer)) for _ in range(2)] == [2, 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,10 @@ import pytest
 from accel.data.batches.masked_text import between_symbols, masked_batches, read_masked_text
 from accel.data.batches.sentences import Examples
 from accel.data.files.lines import LineError
+from accel.models.albert import model as albert
 from accel.trained.opening import open_model
+from accel.training.checkpoint import read_state
+from accel.training.settings import TrainingConfig
 from tests.fixtures.albert_files import TEXT, pieces, write_random_albert
 from tests.fixtures.command_line import Grove, settings
 from tests.fixtures.cpu_backend import CPU
@@ -29,7 +33,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_masked(text: Path) -> None:
-    """15 % of the tokens of text; most are read as the mask, none of the symbols is; again the same."""
+    """15 % of the tokens of text on average; most are read as the mask, none of the symbols is; again the same."""
     vocabulary = pieces()
     sentences, n_cut = read_masked_text(text, vocabulary, 12)
     assert len(sentences) == len(TEXT) == n_cut and read_masked_text(text, vocabulary, 10**6)[1] == 0
@@ -43,12 +47,31 @@ def test_what_is_masked(text: Path) -> None:
     np.testing.assert_array_equal(batch.ids, again.ids)
     assert (batch.ids != other.ids).any()
     whole, predicted = np.concatenate(many), batch.labels >= 0
-    assert batch.n_labels == predicted.sum() == round(0.15 * 10 * len(many))
+    counts = np.add.reduceat(predicted, batch.offsets[:-1], dtype=np.int64)  # of ten tokens one or two
+    assert batch.n_labels == predicted.sum() and set(counts) == {1, 2}
+    assert abs(batch.n_labels - 1.5 * len(many)) < 5 * 0.5 * len(many) ** 0.5
     np.testing.assert_array_equal(batch.labels[predicted], whole[predicted])
     np.testing.assert_array_equal(batch.ids[~predicted], whole[~predicted])
     assert not np.isin(whole[predicted], [first, last]).any()
     assert 0.75 < (batch.ids[predicted] == mask).mean() < 0.85
     assert 0.05 < (batch.ids[predicted] == whole[predicted]).mean() < 0.2
+
+
+def test_every_epoch_masks_other_tokens(text: Path) -> None:
+    """Of every sentence, also where it is alone in its micro-batch; how a batch is cut changes no mask."""
+    vocabulary = pieces()
+    sentences = read_masked_text(text, vocabulary, 30)[0]
+    labels: dict[int | None, dict[bytes, list[bytes]]] = {}
+    for micro_batch in (None, 1):
+        options = {"seed": 5, "epochs": 6, "micro_batch": micro_batch, "ops": CPU}
+        of_sentence = labels.setdefault(micro_batch, {})
+        for batch in masked_batches(sentences, 100, vocabulary, 0, **options):
+            for part in [batch] if micro_batch is None else batch:
+                for i, j in pairwise(part.offsets.tolist()):
+                    restored = np.where(part.labels[i:j] >= 0, part.labels[i:j], part.ids[i:j])
+                    of_sentence.setdefault(restored.tobytes(), []).append(part.labels[i:j].tobytes())
+    assert labels[None] == labels[1] and sum(map(len, labels[1].values())) == 6 * len(sentences)
+    assert all(len(set(masks)) > len(masks) // 2 for masks in labels[1].values())
 
 
 def test_text_without_words(tmp_path: Path) -> None:
@@ -123,6 +146,15 @@ def test_pretrained(pretrained: Path, grove: Callable[..., str]) -> None:
     lines = [json.loads(line) for line in (pretrained / "metrics.jsonl").read_text().splitlines()]
     assert any("validation_accuracy" in line for line in lines) or any("accuracy" in str(line) for line in lines)
     assert "loss" in grove("evaluate", pretrained)
+
+
+def test_unused_weights_hardly_decay(pretrained: Path) -> None:
+    """By the rate times the decay a step: among what Adam divides, the decay took them to 0, attention among them."""
+    model = open_model(CPU, pretrained)
+    training = TrainingConfig(**read_state(model.path)["training"])
+    before = albert.initialise(model.config, training.seed)["pooler"]
+    kept = np.prod([1 - training.rate(step) * 0.01 for step in range(4)])
+    np.testing.assert_allclose(model.parameters["pooler"], before * kept, rtol=1e-6)  # float32
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ def steps(
         ("fasttrees", {}),
         ("on_lstm", {"optimizer": "sgd", "weight_decay": 1e-3}),
         ("faster_fasttrees", {"own_rate": 1e-3, "own_rate_of": "cells.1", "clip_norm": None, "weight_decay": 1e-2}),
+        ("on_lstm", {"own_rate": 1e-3, "own_rate_of": "cells.1", "weight_decay": 1e-2, "decay": "decoupled"}),
     ],
 )
 def test_a_replayed_step_is_the_step(gpu: ModuleType, kind: str, changed: dict[str, Any]) -> None:

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 import accel
-from accel.data.batches import masked_text
 from accel.data.batches.trees import Batches
-from accel.data.vocabularies.albert import AlbertPieces
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import gradient, loop
 from accel.training.checkpoint import read_state
@@ -43,7 +41,6 @@ def test_gradients_add_up_to_those_of_the_whole_batch(folder: Path, name: str, m
         key: x + 0.1 * draw.standard_normal(x.shape) for key, x in jobs[0].model.initialise(jobs[0].config, 3).items()
     }
     monkeypatch.setattr(gradient, "mix", lambda seed, number: None)  # no dropout
-    monkeypatch.setattr(masked_text, "_masked", masked_by_token)  # which draws for every part anew
     for job in jobs:
         assert job.config == jobs[0].config
         monkeypatch.setattr(job.model, "initialise", lambda config, seed: initial)
@@ -59,14 +56,8 @@ def test_gradients_add_up_to_those_of_the_whole_batch(folder: Path, name: str, m
     assert results[1][0][2] > 1
 
 
-def masked_by_token(ids: np.ndarray, pieces: AlbertPieces, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Mask the same tokens however a batch is cut."""
-    predicted = ids % 5 == 0
-    return np.where(predicted, pieces.ids[masked_text.MASK], ids), np.where(predicted, ids, -1)
-
-
 def test_validation_in_parts_is_that_of_the_whole(folder: Path) -> None:
-    for name in ("tg", "lm_fasttrees", "gpst", "translation_treeformer"):
+    for name in ("tg", "lm_fasttrees", "gpst", "translation_treeformer", "masked_words"):
         jobs = job_of(folder, name), job_of(folder, name, "--micro-batch", str(MICRO[name]))
         p, ops = jobs[0].model.initialise(jobs[0].config, 3), accel.load("cpu")
         one, other = (loop.evaluate(ops, job.model, job.config, p, job.validation()) for job in jobs)

@@ -126,11 +126,12 @@ def test_a_line_up_and_a_line_down(warmup: int) -> None:
 PLACES = places({"parser.a": (2,), "b": (1, 1), "parser.c": (1, 2), "parsed": (2,)})[0]
 
 
+@pytest.mark.parametrize("decay", ["penalty", "decoupled"])
 @pytest.mark.parametrize("name", ["adam", "sgd", "nt_asgd"])
-def test_a_group_of_parameters_has_a_rate_of_its_own(name: str, backend: ModuleType) -> None:
+def test_a_group_of_parameters_has_a_rate_of_its_own(name: str, decay: str, backend: ModuleType) -> None:
     """Each group is where it would be if all learned at its rate."""
     rates = {"maximum_rate": 0.2, "own_rate_of": "parser.", "own_rate": 0.5}
-    options: dict[str, object] = {"optimizer": name, "weight_decay": 0.3}
+    options: dict[str, object] = {"optimizer": name, "weight_decay": 0.3, "decay": decay}
     average_from = 4 if name == "nt_asgd" else None
     both, _, averages = trained(backend, TrainingConfig(**options, **rates), average_from)
     slow, _, slow_averages = trained(backend, TrainingConfig(**options), average_from)
@@ -176,6 +177,20 @@ def test_adam_decays_weights_as_pytorch_s_does() -> None:
         second = 0.999 * second + 0.001 * g * g
         size = (0.1 + 0.01 * step) / (1 - 0.9 ** (step + 1))
         p = p - size * first / (np.sqrt(second) / np.sqrt(1 - 0.999 ** (step + 1)) + 1e-9)
+        np.testing.assert_allclose(vectors[step + 1], p, rtol=1e-12)
+
+
+def test_adam_with_decoupled_decay_is_pytorch_s_adamw(backend: ModuleType) -> None:
+    """Weights shrink by the rate times the decay, whatever their gradient is: it is not among what Adam divides."""
+    settings = TrainingConfig(epsilon=1e-9, weight_decay=0.3, decay="decoupled")
+    vectors, gradients, _ = trained(backend, settings)
+    p, first, second = vectors[0].copy(), np.zeros(7), np.zeros(7)
+    for step, gradient in enumerate(gradients):
+        rate, g = 0.1 + 0.01 * step, gradient * 0.5
+        p = p * (1 - rate * 0.3)
+        first = 0.9 * first + 0.1 * g
+        second = 0.999 * second + 0.001 * g * g
+        p = p - rate / (1 - 0.9 ** (step + 1)) * first / (np.sqrt(second) / np.sqrt(1 - 0.999 ** (step + 1)) + 1e-9)
         np.testing.assert_allclose(vectors[step + 1], p, rtol=1e-12)
 
 

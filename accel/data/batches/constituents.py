@@ -132,7 +132,7 @@ def parser_batches(sentences: Sequence[Encoded], max_words: int, *, ops: ModuleT
         len(sentences),
         max_words,
         lambda i: len(sentences[i].pieces),
-        lambda chosen: assemble([sentences[i] for i in chosen.tolist()], ops),
+        lambda chosen, _: assemble([sentences[i] for i in chosen.tolist()], ops),
         names=("sentence", "words"),
         **order,
     )

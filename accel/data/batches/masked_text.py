@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import offsets_of
+from accel.autodiff.arrays import joined, offsets_of
 from accel.data.batches.sentences import Examples, SentenceBatch, sentence_batch
 from accel.data.batches.sized import SizedBatches
 from accel.data.files.lines import LineError, read_text_lines
@@ -38,17 +38,17 @@ def read_masked_text(path: str | Path, pieces: AlbertPieces, most: int) -> tuple
 def masked_batches(
     sentences: list[np.ndarray], max_tokens: int, pieces: AlbertPieces, mask_seed: int, *, ops: ModuleType, **order: Any
 ) -> SizedBatches:
-    """Return batches of at most `max_tokens` tokens; what is masked follows from the seed and the batch's sentences.
+    """Return batches of at most `max_tokens` tokens; what is masked follows from the seed, the epoch and the sentence.
 
+    So it is new in every epoch, and the same however a batch is cut into micro-batches or among processes.
     `order` are the options of `SizedBatches`. A batch is a `SentenceBatch` with a label for every token, -1 for those
     that are not predicted.
     """
 
-    def assemble(chosen: np.ndarray) -> SentenceBatch:
-        rows = [sentences[i] for i in chosen.tolist()]
-        ids = np.concatenate([np.zeros(0, np.int32), *rows])
-        masked, labels = _masked(ids, pieces, np.random.default_rng([mask_seed, *chosen.tolist()]))
-        arrays = {"ids": masked, "offsets": offsets_of([len(row) for row in rows]), "labels": labels}
+    def assemble(chosen: np.ndarray, epoch: int) -> SentenceBatch:
+        rows = [_masked(sentences[i], pieces, np.random.default_rng([mask_seed, epoch, i])) for i in chosen.tolist()]
+        ids, labels = (joined([row[side] for row in rows], np.int32) for side in (0, 1))
+        arrays = {"ids": ids, "offsets": offsets_of([len(row) for row, _ in rows]), "labels": labels}
         return sentence_batch(ops, arrays, int((labels >= 0).sum()))
 
     return SizedBatches(
@@ -57,9 +57,9 @@ def masked_batches(
 
 
 def _masked(ids: np.ndarray, pieces: AlbertPieces, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens as they are read, and the labels."""
+    """Return the tokens of a sentence as they are read, and the labels: of SHARE on average, of one at least."""
     of_text = np.flatnonzero(~np.isin(ids, [pieces.ids[FIRST], pieces.ids[SEPARATOR]]))
-    predicted = draw.permutation(of_text)[: max(1, round(SHARE * len(of_text)))]
+    predicted = draw.permutation(of_text)[: max(1, int(SHARE * len(of_text) + draw.random()))]
     labels, read = np.full_like(ids, -1), ids.copy()
     labels[predicted] = ids[predicted]
     how = draw.random(len(predicted))

@@ -170,7 +170,7 @@ def pair_batches(pairs: Pairs, max_tokens: int, *, ops: ModuleType, longer: bool
         len(pairs),
         max_tokens,
         lambda i: size_of_pair(pairs[i], longer),
-        lambda chosen: assemble_pairs([pairs[i] for i in chosen.tolist()], ops),
+        lambda chosen, _: assemble_pairs([pairs[i] for i in chosen.tolist()], ops),
         names=("pair", "tokens"),
         **order,
     )

@@ -22,7 +22,7 @@ class SizedBatches:
     size_of : function
         Returns the size of an example from its number.
     assemble : function
-        Returns the batch of examples from their numbers; there may be none.
+        Returns the batch of examples from their numbers, of which there may be none, and the number of the epoch.
     names : two str
         The name of an example and of the unit of its size, for errors.
     seed : int or None
@@ -41,7 +41,7 @@ class SizedBatches:
         count: int,
         most: int,
         size_of: Callable[[int], int],
-        assemble: Callable[[np.ndarray], Any],
+        assemble: Callable[[np.ndarray, int], Any],
         *,
         names: tuple[str, str],
         seed: int | None = None,
@@ -70,11 +70,11 @@ class SizedBatches:
             if pool is None:
                 raise StopIteration
             self._planned = self._plan(pool)
-        examples = self._planned[self._state["batch"]]
+        examples, epoch = self._planned[self._state["batch"]], self._state["epoch"]
         self._state = self._state | {"batch": self._state["batch"] + 1}
         if self._state["batch"] == len(self._planned):
             self._state, self._planned = self._order.state() | {"batch": 0}, None
-        return self._in_parts(self._order.share(examples))
+        return self._in_parts(self._order.share(examples), epoch)
 
     def state(self) -> State:
         """Return the position after the last batch given, as a JSON object."""
@@ -93,11 +93,11 @@ class SizedBatches:
                 reason = f"{len(self._planned)} of the next batches, before there were more: the data have changed"
                 raise ValueError(f"batch {state['batch'] + 1}: {reason}; train in another directory")
 
-    def _in_parts(self, examples: np.ndarray) -> Any:
+    def _in_parts(self, examples: np.ndarray, epoch: int) -> Any:
         if self._micro_batch is None:
-            return self._assemble(examples)
+            return self._assemble(examples, epoch)
         sizes = np.array([self._size_of(i) for i in examples.tolist()], np.int64)
-        return [self._assemble(part) for part in _cut(examples, sizes, self._micro_batch)]
+        return [self._assemble(part, epoch) for part in _cut(examples, sizes, self._micro_batch)]
 
     def _plan(self, pool: np.ndarray) -> list[np.ndarray]:
         """Return the examples of every batch of a pool; `_state` is still the position before it."""
