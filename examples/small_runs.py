@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from examples.queue_commands import SEEDS, Run, settings, train
+from examples.queue_commands import SEEDS, Run, of_text, options_of, settings, train
 
 CELLS = ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
 BLOCKS = ("transformer", "fasttrees", "conv_fasttrees")
@@ -121,6 +121,26 @@ def sizes(seed: int) -> Run:
                figures=("{run}/sizes.json",))  # fmt: skip
 
 
+PRETRAINED = Run(
+    "treeformer/albert_pretraining/albert-0", "treeformer/albert_pretraining", 0.4,
+    train(f"--task masked_words {options_of(of_text('standard_ebooks', '{}'))} --vocabulary-size 4000 "
+          "--steps 10000 " + settings(batch_size=2048, n_layers=2)),
+    of_text("standard_ebooks", "{}"), task="treeformer/albert_pretraining", model="albert",
+)  # fmt: skip
+GLUE = {"sst2": "{data}/sst", "cola": "{data}/cola"}
+
+
+def glue(name: str, model: str, seed: int) -> Run:
+    """Return the tuning of the small ALBERT on a set of GLUE."""
+    words = (
+        f"--task glue --name {name} --data {GLUE[name]} --model {model} --checkpoint {{runs}}/{PRETRAINED.name} "
+        f"--seed {seed} --steps 600 " + settings(maximum_rate="5e-4", validate_every=300)
+    )
+    task = f"treeformer/glue_{name}"
+    return Run(f"{task}/{model}-{seed}", task, 0.012, train(words), (GLUE[name],), needs=(PRETRAINED.name,),
+               seed=seed, task=task, model=model)  # fmt: skip
+
+
 SMALL_RUNS = (
     *(inference(model, seed) for model, seed in product(CELLS, SEEDS)),
     *(sentiment(model, seed) for model, seed in product(CELLS, SEEDS)),
@@ -134,4 +154,6 @@ SMALL_RUNS = (
         *(head_final(model, seed) for model in ("transformer", "treeformer", "transformer_deeper")),
         *(translation(model, seed) for model in (*BLOCKS, *CHARTS)),
     )),
+    PRETRAINED,
+    *(glue(name, model, seed) for name, seed in product(GLUE, SEEDS) for model in ("albert", "albert_treeformer")),
 )  # fmt: skip

@@ -27,7 +27,7 @@ from examples.treeformer import sizes
 PAPERS = ("fasttrees", "treeformer")
 TaskResult = dict[str, Any]
 FIELDS = ("task", "model", "seed", "steps", "hours", "data", "commit", "machine", "commands", "measures")
-UNITS = {"accuracy": ("%", 100), "perplexity": ("", 1), "BLEU": ("", 1)}
+UNITS = {"accuracy": ("%", 100), "matthews": ("%", 100), "perplexity": ("", 1), "BLEU": ("", 1)}
 """Of the figures of `grove evaluate`: the unit of a measure, and what the figure is multiplied by."""
 SIZES = "sizes.json"
 """The file of `examples.treeformer.sizes`, with the figures of all its models."""
