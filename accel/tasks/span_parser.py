@@ -143,15 +143,23 @@ def _on_best(training: TrainingConfig) -> tuple[str, ...]:
 
 
 def _read_gold(model: Model, path: Path) -> tuple[list[Gold], int]:
-    """Return the gold trees of sentences that are short enough, and how many others there are."""
+    """Return the gold trees of sentences that are short enough, and how many longer ones there are.
+
+    Those that the reading leaves out for want of tags are in neither.
+    """
     assert model.reading is not None
-    sentences = list(read_gold(path, model.reading))
+    sentences = [x for x in read_gold(path, model.reading) if x.words]
     short = [x for x in sentences if len(x.words) <= model.config.max_words]
     return short, len(sentences) - len(short)
 
 
 def _check_gold(model: Model, path: Path) -> None:
     """Raise ValueError, before the training, if the parser cannot be tested on these trees."""
+    assert model.reading is not None
+    for sentence in read_gold(path, model.reading):
+        if not sentence.words:
+            reason = "not every word has a part-of-speech tag: --test has all its trees parsed: remove this one from it"
+            raise TreebankError(path, sentence.line, 0, reason)
     for sentence in _read_gold(model, path)[0]:
         try:
             encode_words(model, sentence.words)

@@ -48,6 +48,23 @@ def test_sentences_left_out_are_counted(treebank: Path, tmp_path: Path, capsys: 
     assert "150 trees, " in messages
 
 
+def test_validation_leaves_out_trees_without_tags(
+    treebank: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
+) -> None:
+    """As the training does; a test, which scores all trees, is refused before the training."""
+    mixed = tmp_path / "mixed.trees"
+    mixed.write_text((treebank / "valid").read_text() + "(S (NP the dog) (VP sings))\n")
+    run = run_of(treebank, tmp_path / "run", "--leave-out-untagged", "--steps", 2, "--set", "validate_every=1")
+    run[run.index("--validation") + 1] = str(mixed)
+    of_test = run.index("--test") + 1
+    assert mistake(*run[:of_test], mixed, *run[of_test + 1 :]) == (
+        f"{mixed}:27: not every word has a part-of-speech tag: --test has all its trees parsed: remove this one from it"
+    )
+    assert not (tmp_path / "run").exists()
+    grove(*run)
+    assert metrics(tmp_path / "run")[-1]["validation_f1"] >= 0
+
+
 def test_validation_is_the_mean_of_its_trees(treebank: Path, trained: Path) -> None:
     ops = accel.load("cpu")
     model = open_model(ops, trained / "checkpoint.safetensors")
