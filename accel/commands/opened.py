@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from itertools import chain
@@ -190,6 +190,36 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
     sys.stdout.flush()
     yield sys.stdout.buffer
     sys.stdout.buffer.flush()
+
+
+@contextmanager
+def growing(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file to write as `accel.data.files.written.growing` does; standard output for "-"."""
+    if not is_standard(path):
+        with written.growing(path) as file:
+            yield file
+        return
+    sys.stdout.flush()
+    yield sys.stdout.buffer
+
+
+def written_line_by_line(
+    path: Path, lines: Iterable[Sequence[str]], results: Iterable[T], text: Callable[[T], str]
+) -> list[T]:
+    """Write a result for every line that has words as soon as it is there, and a blank line for others; return all."""
+    found = []
+
+    def texts() -> Iterator[str]:
+        for result in results:
+            found.append(result)
+            yield text(result)
+
+    with growing(path) as file:
+        for line in line_by_line(lines, texts()):
+            file.write(f"{line}\n".encode())
+            file.flush()
+    found.extend(results)  # there are none: this ends the progress
+    return found
 
 
 def figures(*paths: Path | None) -> AbstractContextManager[Any]:

@@ -16,10 +16,17 @@ from typing import Any
 import accel
 from accel.commands import parse_labelled
 from accel.commands.numbers import at_least
-from accel.commands.opened import add_max_height, check_outs, figures, line_by_line, progress, write_out
+from accel.commands.opened import (
+    add_max_height,
+    check_outs,
+    figures,
+    progress,
+    write_out,
+    written_line_by_line,
+)
 from accel.commands.search_options import add_search
 from accel.commands.threads import processes
-from accel.data.files.lines import LineError, read_word_lines
+from accel.data.files.lines import LineError, is_standard, read_word_lines
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.drawing.parses import draw_parses
 from accel.drawing.svg import check_name, save
@@ -113,19 +120,22 @@ def run(options: argparse.Namespace) -> int:
     for model in models:
         _check_words(model, zip(places, lines, strict=True), options, parsing)
     sentences = [words for words in lines if words]
-    spans = {
-        name: list(
-            progress(find_spans(ops, model, sentences, processes=processes(ops, model), **parsing), len(sentences))
-        )
-        for name, model in zip(_names(models, options.mode), models, strict=True)
-    }
-    if options.out is not None or not gold:
-        [only] = spans.values()
-        trees = (str(induced_tree(tree, words)) for tree, words in zip(only, sentences, strict=True))
-        write_out(options.out or Path("-"), "".join(f"{tree}\n" for tree in line_by_line(lines, trees)))
+    out, spans = options.out or (None if gold else Path("-")), {}
+    for name, model in zip(_names(models, options.mode), models, strict=True):
+        found = find_spans(ops, model, sentences, processes=processes(ops, model), **parsing)
+        found = progress(found, len(sentences), printed=out is not None and is_standard(out))
+        spans[name] = list(found) if out is None else _written(out, lines, sentences, found)
     if gold:
         _beside_gold(ops, models, gold, spans, options)
     return 0
+
+
+def _written(
+    out: Path, lines: Iterable[Sequence[str]], sentences: Sequence[Sequence[str]], found: Iterable[Spans]
+) -> list[Spans]:
+    """Write every tree as soon as it is found, and return all of them."""
+    pairs = zip(found, sentences, strict=True)
+    return [spans for spans, _ in written_line_by_line(out, lines, pairs, lambda pair: str(induced_tree(*pair)))]
 
 
 def _names(models: Sequence[Model], mode: str | None) -> list[str]:

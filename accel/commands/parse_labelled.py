@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from accel.commands.opened import figures, line_by_line, progress, write_out
+from accel.commands.opened import figures, progress, written_line_by_line
 from accel.commands.search_options import search_of
 from accel.commands.threads import processes
 from accel.data.corpora.treebank import Reading, read_sentences, tags
-from accel.data.files.lines import LineError, place
+from accel.data.files.lines import LineError, is_standard, place
 from accel.evaluation.bound_and_rerank import bracket_score, has_tags
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.labelled import labelled_trees
@@ -45,16 +45,18 @@ def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
     words_of = [sentence.words for sentence in sentences]
     side_by_side = {"batch_size": options.batch_size or 8, "processes": processes(ops, model)}
     search = labelled_trees(ops, model, words_of, limits, **side_by_side)
-    trees = list(progress(search, len(sentences)))
+    out = options.out or (Path("-") if options.gold is None else None)
+    search = progress(search, len(sentences), printed=out is not None and is_standard(out))
+    if out is None:
+        trees = list(search)
+    else:
+        texts = (sentence.words for sentence in lines)
+        trees = written_line_by_line(out, texts, search, lambda tree: "" if tree is None else str(tree))
     parsed = [(sentence, tree) for sentence, tree in zip(sentences, trees, strict=True) if tree is not None]
     for sentence in (sentence for sentence, tree in zip(sentences, trees, strict=True) if tree is None):
         print(
             f"grove: {place(path, sentence.line)}: no tree: the search ends before the sentence does", file=sys.stderr
         )
-    if options.out is not None or options.gold is None:
-        in_words = ("" if tree is None else str(tree) for tree in trees)
-        text = "".join(f"{tree}\n" for tree in line_by_line((sentence.words for sentence in lines), in_words))
-        write_out(options.out or Path("-"), text)
     if options.gold is not None:
         with figures(options.out):
             _print_score(parsed, len(sentences))

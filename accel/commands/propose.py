@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import accel
 from accel.commands.numbers import at_least
-from accel.commands.opened import check_outs, figures, progress, replaced
+from accel.commands.opened import check_outs, figures, growing, progress
 from accel.commands.threads import processes
 from accel.data.corpora.constituents import bracketed, tree_of
 from accel.data.files.lines import LineError, place
@@ -78,12 +78,13 @@ def run(options: argparse.Namespace) -> int:
     best: list[Tree] = []
     oracle: list[Tree] = []
     count = 0
-    with replaced(options.out) as file:
+    with growing(options.out) as file:
         for (number, sentence), trees in progress(zip(short, ranked, strict=True), len(short), unit="sentence"):
             if options.sample:
                 _write_draws(file, number - 1, sentence, trees)
             else:
                 _write(file, sentence, trees, f"{number}\t" if options.numbered else "", first=not count)
+            file.flush()
             count += len(trees)
             if sentence.tree is not None:
                 best_pair = trees[0], trees[closest(trees, sentence.constituents)]

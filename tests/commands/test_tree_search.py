@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,6 +108,30 @@ def test_sentences_without_a_tree_are_named_and_counted(
     printed, messages = capsys.readouterr()
     assert messages == f"grove: {gold}:2: no tree: the search ends before the sentence does\n"
     assert "F1              100.00\n" in printed and "coverage        0.6667 (2 of 3 sentences)\n" in printed
+
+
+def test_an_interrupted_search_keeps_its_trees(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Those that were found are on standard output, or in a file of another name, which is said."""
+    file, out = lines_of(tmp_path / "lines", [words(tree) for tree in house.gold[:3]]), tmp_path / "out.trees"
+
+    def interrupted(*_: object, **__: object) -> Iterator[Tree]:
+        yield house.gold[0]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parse_labelled, "labelled_trees", interrupted)
+    out.write_text("old\n")
+    parse = ["parse", "--checkpoint", str(house.folder / "tg"), str(file)]
+    for part in (out.with_name("out.trees.part"), out.with_name("out.trees.2.part")):
+        assert cli.main([*parse, "--out", str(out)]) == 130
+        assert capfd.readouterr().err.endswith(f"grove: interrupted: what is done is in {part}\n")
+        assert part.read_text() == f"{house.gold[0]}\n" and out.read_text() == "old\n"
+    assert cli.main(parse) == 130
+    assert capfd.readouterr().out == f"{house.gold[0]}\n"
+    monkeypatch.setattr(parse_labelled, "labelled_trees", lambda *_, **__: iter(house.gold[:3]))
+    assert cli.main([*parse, "--out", str(out)]) == 0
+    assert out.read_text().splitlines() == [str(tree) for tree in house.gold[:3]]
 
 
 def test_trees_hold_the_words_as_they_were() -> None:

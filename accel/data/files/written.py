@@ -1,10 +1,11 @@
-"""Files written in one step: afterwards a file is complete, or as it was before."""
+"""Files that have their name only once they are complete; the old one stays until then."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,3 +41,37 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
     finally:
         if not special:
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def growing(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file to write, which replaces the old one when it is complete, and is called `<path>.part` until then.
+
+    What was flushed stays there if the work is interrupted: a KeyboardInterrupt names the file. Such a file of earlier
+    work is kept, and the new one called `<path>.2.part`. A device or a pipe is written as it is.
+
+    Raises
+    ------
+    OSError
+        With the name of the file, as on a full disk.
+    """
+    target = Path(os.path.realpath(path))
+    names = (target.with_name(f"{target.name}{f'.{k}' if k > 1 else ''}.part") for k in count(1))
+    special = is_special(path)
+    part = path if special else next(name for name in names if not name.exists())
+    try:
+        with open(part, "wb") as file:
+            yield file
+        if not special:
+            os.replace(part, target)
+    except KeyboardInterrupt as stop:
+        if not special and part.stat().st_size:
+            stop.args = (f"interrupted: what is done is in {part}",)
+        raise
+    except OSError as error:
+        if error.filename not in (None, str(part)):  # of another file
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        if not special and part.exists() and not part.stat().st_size:
+            part.unlink()
