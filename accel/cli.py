@@ -20,6 +20,7 @@ from signal import SIGINT
 from typing import Any, NoReturn
 
 import accel
+from accel.commands.interrupts import heard, held
 from accel.commands.streams import open_closed
 
 COMMANDS = {
@@ -147,9 +148,10 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     open_closed()
     try:
-        status = _run(argv)
-        sys.stdout.flush()
-        return status
+        with heard():
+            status = _run(argv)
+            sys.stdout.flush()
+            return status
     except KeyboardInterrupt as stop:  # Ctrl-C, or another signal of that number
         status = _fail(str(stop) or "interrupted", 128 + getattr(stop, "number", SIGINT))
     except BrokenPipeError:  # the reader of the output has closed it
@@ -202,13 +204,17 @@ def _run(argv: list[str]) -> int:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Collect no garbage while a fresh process loads modules, nor ever look for any in them: this saves a third."""
+    """Collect no garbage while a fresh process loads modules, nor ever look for any in them: this saves a third.
+
+    An interrupt waits until they are loaded.
+    """
     if "numba" in sys.modules:
         yield
         return
     gc.disable()
     try:
-        yield
+        with held():
+            yield
     finally:
         gc.freeze()
         gc.enable()
