@@ -94,6 +94,11 @@ class _Parser(argparse.ArgumentParser):
             raise ValueError(f"{name} {reason}")
         raise ValueError(f"{name}: {reason} (see {self.prog} --help)")
 
+    def _get_value(self, action: argparse.Action, text: str) -> Any:
+        if action.type is Path and not text:  # Path("") is the current folder
+            raise argparse.ArgumentError(action, '"": an empty name: name a file or a folder')
+        return super()._get_value(action, text)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             names = [str(choice) for choice in action.choices]
@@ -204,10 +209,7 @@ def _run(argv: list[str]) -> int:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Collect no garbage while a fresh process loads modules, nor ever look for any in them: this saves a third.
-
-    An interrupt waits until they are loaded.
-    """
+    """Collect no garbage while modules are loaded, nor ever in them: this saves a third. An interrupt waits so long."""
     if "numba" in sys.modules:
         yield
         return

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, floor, isfinite, log10
 from pathlib import Path
 
-from accel.drawing.svg import FAINT, Line, Picture, PictureError, Shape, Text, mixed, text_width
+from accel.drawing.svg import FAINT, Box, Line, Picture, PictureError, Shape, Text, mixed, text_width
 from accel.training.metrics import metrics_file, read_metrics
 from accel.training.run import METRICS
 
@@ -52,8 +52,11 @@ def draw_curves(
         thin = name.endswith("*")
         colour = COLOURS[legend.index(name.rstrip("*")) % len(COLOURS)]
         line = tuple(at(x, y) for x, y in curve)
+        tone = mixed(colour, 0.35) if thin else colour
         if len(line) > 1:
-            shapes.append(Line(line, mixed(colour, 0.35) if thin else colour, 1.0 if thin else 2.0))
+            shapes.append(Line(line, tone, 1.0 if thin else 2.0))
+        for x, y in line if len(line) == 1 else ():
+            shapes.append(Box(x - 2.5, y - 2.5, 5, 5, tone, tone))
     x = left + width - 30 - max(text_width(other, 11) for other in legend)
     beside = [place[1] - top for place in (at(*point) for point in points) if place[0] > x - 6]
     above, below = 18 * len(legend) + 6, height - 18 * len(legend) - 6

@@ -166,10 +166,17 @@ def _png(picture: Picture, path: Path) -> bytes:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
+        from matplotlib.font_manager import FontProperties, findfont
+        from matplotlib.ft2font import FT2Font
         from matplotlib.lines import Line2D
         from matplotlib.patches import Rectangle
     except ModuleNotFoundError as error:
         raise PictureError(f"{path}: PNG needs matplotlib (pip install 'grove-lm[plot]'); .svg does not") from error
+    known = FT2Font(findfont(FontProperties())).get_charmap()
+    for words in (shape.text for shape in picture.shapes if isinstance(shape, Text)):
+        for letter in words:
+            if ord(letter) not in known:
+                raise PictureError(f"{path}: the font of PNG has no {letter} (in {words!r}): name the picture .svg")
     scale = 2.0  # pixels of the file for one of the picture
     figure = Figure((picture.width / 72, picture.height / 72), dpi=72 * scale, facecolor="white")
     FigureCanvasAgg(figure)

@@ -122,6 +122,9 @@ def _config(folder: Path) -> Config:
     settings = _json(path)
     if settings.get("model_type", "albert") != "albert":
         raise CheckpointError(f"{path}: describes a {settings['model_type']}, not an albert")
+    if "vocab_size" not in settings:
+        advice = "give the folder of one, with config.json, model.safetensors and spiece.model"
+        raise CheckpointError(f"{path}: vocab_size is missing: no configuration of an ALBERT: {advice}")
     for name, value in _ALWAYS.items():
         if settings.get(name, value) != value:
             raise CheckpointError(f"{path}: {name} is {settings[name]}; only {value} is known")

@@ -97,7 +97,8 @@ def _released_name(name: str) -> str:
 
 def _get(path: Path, tensors: Tensors, name: str) -> np.ndarray:
     if name not in tensors:
-        raise CheckpointError(f"{path}: tensor {name} is missing")
+        but = "no released language model of FastTrees; what Grove has exported needs no import"
+        raise CheckpointError(f"{path}: tensor {name} is missing: {but}")
     return tensors[name]
 
 

@@ -94,6 +94,7 @@ THEMES: dict[str, list[Typed]] = {
         Typed(f"{SCORE} bad.trees.gz", {"bad.trees.gz": "(S they)\n"}),
         Typed("parse text --checkpoint tg --out nowhere/trees"),
         Typed("parse text --checkpoint tg --out ."),
+        Typed("parse text --checkpoint tg --out ''"),
         Typed(f"{SCORE} ."),
     ],
     "Words, labels and tags": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 import tarfile
 import zipfile
@@ -57,6 +58,9 @@ def test_blimp(tmp_path: Path) -> None:
             zipped.write(tmp_path / name, f"data/{name}")
     assert list(read_blimp(tmp_path / "x.tar.xz")) == list(read_blimp(tmp_path / "x.zip")) == pairs
     assert list(read_blimp(tmp_path / "x.zip/data/b.jsonl")) == pairs[1:]
+    bare = {name: value for name, value in json.loads(line()).items() if "prefix" not in name}
+    (tmp_path / "own.jsonl").write_text(json.dumps(bare))
+    assert list(read_blimp(tmp_path / "own.jsonl")) == [pairs[1]._replace(place="own.jsonl:1", critical=None)]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +69,10 @@ def test_blimp(tmp_path: Path) -> None:
         ("{", ":1: not JSON: Expecting property name"),
         ("[]", ":1: 'UID' is missing"),
         ("[" * 99999, ":1: maximum recursion depth exceeded"),
-        (line(UID=None), ":1: 'UID' is missing"),
+        (
+            line(UID=None),
+            ":1: 'UID' is missing: give every line UID, field, linguistics_term, sentence_good, sentence_bad, as BLiMP",
+        ),
         (line(field=7), ":1: 'field' is 7, of type int"),
         (line() + line(two_prefix_method="no"), ":2: 'two_prefix_method' is 'no', of type str"),
         (line(bad=" "), ":1: bad: a sentence without words"),

@@ -46,8 +46,21 @@ def test_the_number_may_be_unknown(clock: list[float], capsys: pytest.CaptureFix
 
 
 def test_hours_are_left(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    use(shown.progress(range(2), 1000, "sentence"), clock, 10.0)
-    assert capsys.readouterr().err.splitlines()[0] == "grove: 1 of 1,000 sentences, 0.1 a second, 2.8 h left"
+    use(shown.progress(range(3), 1000, "sentence"), clock, 10.0)
+    lines = ["1 of 1,000 sentences", "2 of 1,000 sentences, 0.1 a second, 2.8 h left"]
+    assert capsys.readouterr().err.splitlines()[:2] == [f"grove: {line}" for line in lines]
+
+
+def test_the_first_item_has_no_part_in_the_speed(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    """It waits for kernels that are compiled: a run of a minute was announced as one of an hour."""
+    steps = shown.progress(range(9), 60, "step")
+    for number in steps:
+        clock[0] += 1.0 if number else 50.0
+        if number == 0:
+            assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "grove: 1 of 60 steps\n"
+    use(shown.progress(range(12), 60, "step"), clock, 1.0)
+    assert capsys.readouterr().err == "grove: 10 of 60 steps, 1 a second, 0:50 left\n"
 
 
 def test_nothing_is_shown_before_ten_seconds_or_when_quiet(

@@ -17,7 +17,7 @@ from accel import cli
 from accel.data.corpora.treebank import Reading
 from accel.drawing.curves import draw_curves, log_ticks
 from accel.drawing.mask import COMPOSE, STACK, draw_mask
-from accel.drawing.svg import Line, Picture, PictureError, Text, save, svg, text_width
+from accel.drawing.svg import Box, Line, Picture, PictureError, Text, save, svg, text_width
 from accel.drawing.tree import draw_tree
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.trained.opening import open_model
@@ -79,6 +79,15 @@ def test_svg_escapes_and_is_well_formed() -> None:
     root = ElementTree.fromstring(svg(picture))
     assert [element.text for element in root if element.tag.endswith("text")] == ["A&<", "<b>", '"']
     assert "<b>" in (root[0].text or "")
+
+
+def test_a_curve_of_one_point_is_a_mark() -> None:
+    """As is a run's with one validation."""
+    picture = draw_curves({"a": [(1, 5.0), (2, 3.0)], "b": [(2, 4.0)]}, x_label="x", y_label="y", title="t")
+    [mark] = [shape for shape in picture.shapes if isinstance(shape, Box)]
+    [curve] = [shape for shape in picture.shapes if isinstance(shape, Line) and shape.width == 2.0]
+    assert mark.x + mark.width / 2 == pytest.approx(curve.points[1][0])
+    assert curve.points[0][1] < mark.y + mark.height / 2 < curve.points[1][1]
 
 
 def test_curves_stay_inside() -> None:
@@ -152,6 +161,12 @@ def test_png(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="PNG is drawn by matplotlib, the extra `plot`")
     save(draw_mask(FIGURE2), tmp_path / "mask.png")
     assert (tmp_path / "mask.png").read_bytes().startswith(b"\x89PNG")
+    strange = Picture(40, 20, (Text(2, 10, "a \U0001f426"),), "a bird")  # which no font of matplotlib has
+    with pytest.raises(
+        PictureError, match=r"x.png: the font of PNG has no \U0001f426 \(in 'a .'\): name the picture .svg"
+    ):
+        save(strange, tmp_path / "x.png")
+    assert not (tmp_path / "x.png").exists()
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,15 @@ def test_files_that_do_not_fit(tmp_path: Path, changes: dict[str, Any], words: s
         read_albert(write_albert(tmp_path / "model", parameters_of(), **changes))
 
 
+def test_a_configuration_of_something_else(tmp_path: Path) -> None:
+    folder = write_albert(tmp_path / "model", parameters_of())
+    (folder / "config.json").write_text('{"model": "fasttrees"}')
+    with pytest.raises(
+        CheckpointError, match="config.json: vocab_size is missing: no configuration of an ALBERT: give "
+    ):
+        read_albert(folder)
+
+
 def test_missing_files_and_tensors(tmp_path: Path) -> None:
     parameters = parameters_of()
     folder = write_albert(tmp_path / "model", {name: x for name, x in parameters.items() if name != "position"})

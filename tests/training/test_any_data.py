@@ -136,6 +136,10 @@ def test_what_is_no_treebank_and_no_file_is_named(tmp_path: Path, mistake: Calla
     text = write(tmp_path / "train.txt", ["they sing"])
     wrong = mistake("train", "--data", text, "--out", tmp_path / "run")
     assert wrong.startswith(f"{text}:1:1: terminal outside the root: they; use trees in brackets, such as (S ")
+    wrong = mistake("train", "--task", "sentiment", "--data", text, "--validation", text, "--out", tmp_path / "run")
+    assert wrong.startswith(
+        f"{text}:1:1: terminal outside the root: they; use trees with a class at every node, as (3 "
+    )
     for task in ("trees", "sentiment", "inference", "language_model", "span_parser"):  # gpst reads folders
         wrong = mistake("train", "--task", task, "--data", tmp_path, "--out", tmp_path / "run")
         assert wrong == f"--data {tmp_path}: a folder, but one file is needed; use {text}"

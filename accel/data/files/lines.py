@@ -150,6 +150,14 @@ def is_tree(line: str) -> bool:
     return n_opened > 1 and is_labelled and text.startswith("(") and text.endswith(")") and " )" not in text
 
 
+_ARCHIVES = {
+    b"\x1f\x8b": "a gzip archive: let its name end in .gz",
+    b"\xfd7zXZ\0": "an xz archive: let its name end in .xz",
+    b"PK\3\4": "a zip archive: unpack it first",
+}
+"""What a file is that begins with these bytes, and what to do."""
+
+
 def _not_utf8(raw: bytes, place: int, number: int) -> str:
     """Return the reason why a line is not UTF-8, and how the file is converted."""
     marks = {codecs.BOM_UTF32_LE: "32", codecs.BOM_UTF16_LE: "16", codecs.BOM_UTF16_BE: "16"}  # the longer first
@@ -158,6 +166,11 @@ def _not_utf8(raw: bytes, place: int, number: int) -> str:
             hexadecimal = mark.hex(" ").upper()
             convert = f"convert it: iconv -f utf-{bits} -t utf-8 FILE > NEW"
             return f"not UTF-8, but UTF-{bits} by its byte-order mark {hexadecimal}: {convert}"
+    for mark, advice in _ARCHIVES.items() if number == 1 else ():
+        if raw.startswith(mark):
+            return f"not UTF-8, but {advice}"
+    if b"\0" in raw:
+        return f"not UTF-8: 0x{raw[place]:02x}: no text, as it has bytes of 0: name a file of text"
     return f"not UTF-8: 0x{raw[place]:02x}: {_CONVERT}"
 
 

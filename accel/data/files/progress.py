@@ -58,23 +58,29 @@ def _bar(
 def _lines(
     items: Iterable[T], count: int | None, unit: str, label: str, done: int, note: Callable[[], str]
 ) -> Generator[T, None, None]:
-    begin = shown = monotonic()
-    before = done
+    shown = monotonic()
+    begin, before = None, done  # the first item may wait for kernels that are compiled: the speed is of those after it
     for item in items:
         yield item
         done += 1
         now = monotonic()
         if now - shown >= SECONDS:
             shown = now
-            print(_line(count, unit, label, done, note(), (done - before) / (now - begin)), file=sys.stderr, flush=True)
+            speed = None if begin is None else (done - before) / (now - begin)
+            print(_line(count, unit, label, done, note(), speed), file=sys.stderr, flush=True)
+        if begin is None:
+            begin, before = now, done
 
 
-def _line(count: int | None, unit: str, label: str, done: int, note: str, speed: float) -> str:
+def _line(count: int | None, unit: str, label: str, done: int, note: str, speed: float | None) -> str:
     """Return a line such as `grove: reading train.trees: 1,200 of 5,000 trees, 40.0 a second, 1:35 left`."""
-    of, left = "", ""
-    if count is not None:
-        of, seconds = f" of {count:,}", round((count - done) / speed)
-        left = f", {seconds // 60}:{seconds % 60:02} left" if seconds < 3600 else f", {seconds / 3600:.1f} h left"
-    rate = f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}"
+    of = "" if count is None else f" of {count:,}"
     head, tail = (f"{label}: " if label else ""), (f"; {note}" if note else "")
-    return f"grove: {head}{done:,}{of} {unit}s, {rate} a second{left}{tail}"
+    if speed is not None:
+        rate = f", {speed:,.0f} a second" if speed >= 100 else f", {speed:.3g} a second"
+        tail = rate + ("" if count is None else _left(round((count - done) / speed))) + tail
+    return f"grove: {head}{done:,}{of} {unit}s{tail}"
+
+
+def _left(seconds: int) -> str:
+    return f", {seconds // 60}:{seconds % 60:02} left" if seconds < 3600 else f", {seconds / 3600:.1f} h left"

@@ -70,6 +70,10 @@ def one_word_apart(good: list[str], bad: list[str]) -> tuple[range, range] | Non
     return range(places[0], places[0] + 1), range(places[0], places[0] + 1)
 
 
+_NEEDED = ("UID", "field", "linguistics_term", "sentence_good", "sentence_bad")
+"""The fields of every line; those of prefixes are only for critical words."""
+
+
 def read_blimp(path: str | Path) -> Iterator[Pair]:
     """Yield the pairs of a .jsonl file, plain, .gz or .xz, or of all those in a folder or an archive.
 
@@ -95,10 +99,15 @@ def read_blimp(path: str | Path) -> Iterator[Pair]:
 
 
 def _blimp_pair(content: Any, place: str) -> Pair:
+    lacking = [name for name in _NEEDED if type(content) is dict and name not in content]
+    if lacking:
+        raise ValueError(f"{lacking[0]!r} is missing: give every line {', '.join(_NEEDED)}, as BLiMP has them")
     names = [_field(content, name, str) for name in ("UID", "linguistics_term", "field")]
     good, bad = (words_of(_field(content, f"sentence_{side}", str)) for side in ("good", "bad"))
     _check(good, bad)
-    has_one, has_two = (_field(content, f"{count}_prefix_method", bool) for count in ("one", "two"))
+    has_one, has_two = (
+        name in content and _field(content, name, bool) for name in ("one_prefix_method", "two_prefix_method")
+    )
     critical = None
     if has_one:
         prefix, word = "one_prefix_prefix", "one_prefix_word"
