@@ -127,17 +127,17 @@ PRETRAINED = Run(
           "--steps 10000 " + settings(batch_size=2048, n_layers=2)),
     of_text("standard_ebooks", "{}"), task="treeformer/albert_pretraining", model="albert",
 )  # fmt: skip
-GLUE = {"sst2": "{data}/sst", "cola": "{data}/cola"}
+GLUE = {"sst2": "{data}/sst", "cola": "{data}/cola/cola_public.zip"}
 
 
 def glue(name: str, model: str, seed: int) -> Run:
     """Return the tuning of the small ALBERT on a set of GLUE."""
     words = (
         f"--task glue --name {name} --data {GLUE[name]} --model {model} --checkpoint {{runs}}/{PRETRAINED.name} "
-        f"--seed {seed} --steps 600 " + settings(maximum_rate="5e-4", validate_every=300)
+        f"--seed {seed} --steps 3000 " + settings(maximum_rate="5e-4", validate_every=500)
     )
     task = f"treeformer/glue_{name}"
-    return Run(f"{task}/{model}-{seed}", task, 0.012, train(words), (GLUE[name],), needs=(PRETRAINED.name,),
+    return Run(f"{task}/{model}-{seed}", task, 0.045, train(words), (GLUE[name],), needs=(PRETRAINED.name,),
                seed=seed, task=task, model=model)  # fmt: skip
 
 
