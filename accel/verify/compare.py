@@ -68,6 +68,15 @@ def assert_shape(fast: np.ndarray, exact: np.ndarray, what: str) -> None:
         raise Disagreement(what, "shape", list(fast.shape), list(exact.shape))
 
 
+def assert_offsets(offsets: np.ndarray, count: int, end: int, what: str) -> None:
+    """Offsets of so many parts begin at 0 and end at the number of all elements."""
+    if offsets.shape != (count + 1,):
+        raise Disagreement(what, "shape", list(offsets.shape), [count + 1])
+    for place, right in ((0, 0), (count, end)):
+        if offsets[place] != right:
+            raise Disagreement(what, str([place]), int(offsets[place]), right)
+
+
 def assert_none_wrong(fast: np.ndarray, exact: np.ndarray, allowed: Any, wrong: np.ndarray, what: str) -> None:
     """Raise a Disagreement that shows the first wrong element, if `wrong` holds at any place."""
     if wrong.any():

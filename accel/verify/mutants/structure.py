@@ -62,7 +62,25 @@ def segment_cut_one_late(types: Any, offsets: Any, segment_length: int, *rest: A
     return cpu.segments(types, offsets, segment_length + 1, *rest)
 
 
+def rows_begin_at_5(types: Any, offsets: Any) -> Any:
+    row_offsets, *others = cpu.attend_sets(types, offsets)
+    return row_offsets + 5, *others
+
+
+def segments_begin_at_2(*arguments: Any, **options: Any) -> Any:
+    *rows, segment_offsets, moves = cpu.segments(*arguments, **options)
+    return *rows, segment_offsets + 2, moves
+
+
+def last_sequence_ends_late(types: Any, offsets: Any) -> Any:
+    doubled, source, new_offsets = cpu.double_closing(types, offsets)
+    return doubled, source, np.r_[new_offsets[:-1], new_offsets[-1:] + 3]
+
+
 STRUCTURE = (
+    ("double_closing", last_sequence_ends_late),
+    ("attend_sets", rows_begin_at_5),
+    ("segments", segments_begin_at_2),
     ("attend_sets", cnt2_misses_itself),
     ("attend_sets", compose_misses_its_ont),
     ("attend_sets", swapped_i_and_j),

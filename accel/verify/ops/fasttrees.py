@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from accel.verify import gate_conditions, laws
+from accel.verify.compare import assert_offsets
 from accel.verify.op import Case, Example, Op, Outputs, Spoiler, batched_rows, offsets_of, pieces, split_by_x
 from accel.verify.ops.layers import rows_of_sizes
 from accel.verify.strategies import floats, regimes, seeds
@@ -217,7 +218,7 @@ def batched_distances(case: Case) -> dict[str, Any]:
 
 def split_spans(outputs: Outputs, case: Case) -> list[Outputs]:
     spans, offsets = outputs
-    assert len(offsets) == len(case.examples) + 1 and offsets[0] == 0
+    assert_offsets(offsets, len(case.examples), len(spans), "FT-8 distance_trees, output 1")
     return [(part,) for part in pieces(spans, np.diff(offsets).tolist())]
 
 

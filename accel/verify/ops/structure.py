@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from accel.verify import laws
+from accel.verify.compare import assert_offsets
 from accel.verify.op import Case, Example, Op, Outputs, Spoiler, joined, lists_of, offsets_of, pieces
 from accel.verify.strategies import action_sequences, make_tree, position_types
 from refimpl import trees
@@ -34,7 +35,7 @@ def batched_actions(case: Case) -> dict[str, Any]:
 
 def split_double_closing(outputs: Outputs, case: Case) -> list[Outputs]:
     types, source, offsets = outputs
-    assert len(offsets) == len(case.examples) + 1 and offsets[0] == 0
+    assert_offsets(offsets, len(case.examples), len(types), "TREE-3 double_closing, output 2")
     starts, lengths = offsets_of([len(e["actions"]) for e in case.examples]), np.diff(offsets).tolist()
     parts = zip(pieces(types, lengths), pieces(source, lengths), starts[:-1], strict=True)
     return [(types_of, source_of - start) for types_of, source_of, start in parts]
@@ -54,9 +55,10 @@ def ref_attend_sets(shared: Example, example: Example, start: int) -> Outputs:
     return (*csr(sets), rows, np.array(stack_compose.depths(types)))
 
 
-def split_rows(outputs: Outputs, lengths: list[int]) -> list[list[np.ndarray]]:
-    """Cut (row_offsets, per edge ...) into [sizes, per edge ...] of every example."""
+def split_rows(outputs: Outputs, lengths: list[int], what: str) -> list[list[np.ndarray]]:
+    """Cut (row_offsets, per edge ...) into [sizes, per edge ...] of every example; `what` names the operation."""
     row_offsets, *per_edge = outputs
+    assert_offsets(row_offsets, sum(lengths), len(per_edge[0]), f"{what}, output 0")
     sizes = pieces(np.diff(row_offsets), lengths)
     edges = [int(s.sum()) for s in sizes]
     return [list(parts) for parts in zip(sizes, *(pieces(x, edges) for x in per_edge), strict=True)]
@@ -64,8 +66,8 @@ def split_rows(outputs: Outputs, lengths: list[int]) -> list[list[np.ndarray]]:
 
 def split_attend_sets(outputs: Outputs, case: Case) -> list[Outputs]:
     lengths = [len(e["types"]) for e in case.examples]
-    depths = pieces(outputs[3], lengths)
-    return [(*rows, depth) for rows, depth in zip(split_rows(outputs[:3], lengths), depths, strict=True)]
+    rows, depths = split_rows(outputs[:3], lengths, "SC-1 attend_sets"), pieces(outputs[3], lengths)
+    return [(*rows_of, depth) for rows_of, depth in zip(rows, depths, strict=True)]
 
 
 def ref_segment_rows(shared: Example, example: Example, start: int) -> Outputs:
@@ -81,8 +83,9 @@ def ref_segment_rows(shared: Example, example: Example, start: int) -> Outputs:
 
 def split_segments(outputs: Outputs, case: Case) -> list[Outputs]:
     lengths = [len(e["types"]) for e in case.examples]
-    moves = pieces(outputs[4], np.diff(outputs[3]).tolist())
-    return [(*rows, move) for rows, move in zip(split_rows(outputs[:3], lengths), moves, strict=True)]
+    assert_offsets(outputs[3], len(lengths), len(outputs[4]), "SEG-1 segments, output 3")
+    rows, moves = split_rows(outputs[:3], lengths, "SEG-1 segments"), pieces(outputs[4], np.diff(outputs[3]).tolist())
+    return [(*rows_of, move) for rows_of, move in zip(rows, moves, strict=True)]
 
 
 types_examples = position_types().map(lambda types: {"types": [int(t) for t in types]})
