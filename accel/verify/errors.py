@@ -12,7 +12,9 @@ import numpy as np
 
 from accel.verify.arrays import ArrayError
 from accel.verify.compare import Disagreement
-from accel.verify.op import Op
+from accel.verify.op import Op, kernel_of
+
+CALL = ("kernel", kernel_of.__code__.co_filename)  # the function in `kernel_of` that calls a kernel
 
 
 def assert_refused(backend: ModuleType, op: Op, arguments: dict[str, Any], words: Sequence[str], why: str) -> None:
@@ -78,6 +80,8 @@ def in_words(op: Op, error: Exception) -> str:
     outside = [frame for frame in frames if not Path(frame.filename).is_relative_to(Path(__file__).parent)]
     of_kernel = [frame for frame in outside if frame.filename == outside[0].filename]  # the kernel's file
     kind = f"{type(error).__name__}: {text}"
-    if not of_kernel:
-        return f"{op.clause} {op.name}: its outputs are not those that --describe {op.name} lists: {kind}"
-    return f"{op.clause} {op.name}: raises {kind} ({of_kernel[-1].filename}:{of_kernel[-1].lineno})"
+    if (frames[-1].name, frames[-1].filename) == CALL:  # the call itself failed, before any line of the kernel
+        how = f"cannot be called as --describe {op.name} prints:" if isinstance(error, TypeError) else "raises"
+        return f"{op.clause} {op.name}: {how} {kind}"
+    last = (of_kernel or frames)[-1]
+    return f"{op.clause} {op.name}: raises {kind} ({last.filename}:{last.lineno})"

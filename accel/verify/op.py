@@ -164,8 +164,13 @@ def is_float(x: Any) -> bool:
 
 
 def kernel_of(backend: Any, name: str) -> Callable[..., Any]:
-    """Return a function of a backend; it raises a RuntimeError instead of ending the process."""
+    """Return a function of a backend; it raises a RuntimeError instead of ending the process.
+
+    Raises ArrayError if the backend exports something else under this name.
+    """
     function = getattr(backend, name)
+    if not callable(function):
+        raise ArrayError(f"{name} is of type {type(function).__name__}: export a function")
 
     def kernel(*arguments: Any, **options: Any) -> Any:
         try:

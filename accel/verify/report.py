@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +66,7 @@ def failure_lines(row: Row, backend: str) -> str:
     head = f"{row.op.name}: {row.verdict}" if row.values_agree else f"{row.op.name}, {row.differing[0]}"
     message = row.failure.message.removeprefix(f"{row.op.clause} {row.op.name}").lstrip(",: ")
     once = "" if row.failure.repeats else "; run again, the same input agrees: the kernel's answers vary"
-    return f"{head}: {message}{once}\n  grove verify --replay {row.file} {backend}"
+    return f"{head}: {message}{once}\n  grove verify --replay {row.file} {shlex.quote(backend)}"
 
 
 def notes(row: Row) -> list[str]:

@@ -19,12 +19,19 @@ _TYPES: dict[tuple[str, type], list[np.dtype]] = {}  # those of `types_of` that 
 
 
 def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Outputs]:
-    outputs = op.call(backend, cast(op.batched(case), dtype))
-    for number, (output, right) in enumerate(zip_longest(outputs, types_of(op, dtype))):
-        if output is not None and not _fits(output.dtype, right, dtype):
+    outputs, types = op.call(backend, cast(op.batched(case), dtype)), types_of(op, dtype)
+    if len(outputs) < len(types):
+        raise Disagreement(f"{op.clause} {op.name}", "number of outputs", len(outputs), len(types))
+    for number, (output, right) in enumerate(zip_longest(outputs, types)):
+        if not _fits(output.dtype, right, dtype):
             what = f"{op.clause} {op.name}, output {number}"
             raise Disagreement(what, "dtype", output.dtype, right or np.dtype(dtype))
-    return op.split(outputs, case)
+    try:
+        return op.split(outputs, case)
+    except (IndexError, TypeError, ValueError) as error:
+        failed = f"arrays that cannot be cut into examples ({' '.join(str(error).split())})"
+        wanted = f"those that --describe {op.name} lists"
+        raise Disagreement(f"{op.clause} {op.name}", "outputs", failed, wanted) from error
 
 
 def types_of(op: Op, dtype: type) -> list[np.dtype]:

@@ -45,6 +45,9 @@ SPOILT = {
     "writing": ("return cpu", "scale *= 2\n    return cpu"),
     "high": ("return cpu.layer_norm(x, scale, bias)", "return cpu.layer_norm(x[:40], scale, bias)"),
     "few": ("return cpu.layer_norm(x, scale, bias)", "return ()"),
+    "short": ("def layer_norm(x, scale, bias):", "def layer_norm(x, scale):\n    bias = scale"),
+    "constant": ("def layer_norm_vjp(", "layer_norm = 3\n\ndef layer_norm_vjp("),
+    "flat": ("return cpu.layer_norm(x, scale, bias)", "return (x[0, 0],)"),
     "wide": ("return cpu.layer_norm(x, scale, bias)", "return (xp.float64(cpu.layer_norm(x, scale, bias)[0]),)"),
 }
 COLUMNS = ["values", "ragged batches", "sizes", "neighbours", "permutation", "gradients", "errors", "vectors"]
@@ -69,7 +72,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     [
         ("later", "values", "layer_norm, values: raises NotImplementedError: next week (" ),
         ("leaving", "values", "layer_norm, values: raises RuntimeError: SystemExit 0 ("),
-        ("few", "values", "layer_norm, values: its outputs are not those that --describe layer_norm lists: "),
+        ("few", "values", "layer_norm, values: number of outputs: got 0, wanted 1"),
+        ("flat", "values", "layer_norm, values: outputs: got arrays that cannot be cut into examples ("),
+        ("short", "values", "layer_norm, values: cannot be called as --describe layer_norm prints: TypeError: layer_n"),
+        ("constant", "values", "layer_norm, values: is of type int: export a function"),
         ("told", "errors", "layer_norm: values agree, errors differ: scale [99], not ["),
         ("leaning", "gradients", "layer_norm: values agree, gradients differ: "),
         ("leaking", "neighbours", "layer_norm, neighbours: example 0 beside nan, output 0: [0, 0]: got nan, wanted "),
@@ -97,6 +103,13 @@ def test_the_first_failure_is_one_line_and_one_file(
     assert "  x: float64 [" in out
     status, out, _ = run_grove("verify", "--replay", file, "cpu")
     assert status == 0 and out.splitlines()[-1] == f"layer_norm, {column}: agrees on the input of {file}"
+
+
+def test_the_command_that_runs_an_input_again_is_quoted(folder: Path, run_grove: Grove) -> None:
+    Path("my kernels").mkdir()
+    Path("my kernels/spaced.py").write_text(RIGHT.replace(*SPOILT["few"]))
+    again = run_grove("verify", "my kernels/spaced.py", "--examples", 1)[1].splitlines()[-2]
+    assert again == "  grove verify --replay grove-verify-layer_norm-values.json 'my kernels/spaced.py'"
 
 
 def test_the_saved_input_is_shrunk(folder: Path, run_grove: Grove) -> None:
