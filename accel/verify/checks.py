@@ -22,6 +22,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.errors import HypothesisException
 
 from accel.verify import test_gradients, test_values, test_vectors
+from accel.verify.arrays import has_autograd
 from accel.verify.errors import in_words
 from accel.verify.gradients import check_gradients_as_drawn
 from accel.verify.op import Op, example_case
@@ -172,11 +173,13 @@ def run_operation(backend: ModuleType, op: Op, n_examples: int, seconds: float |
     source = gradient_source(backend, op)
     checks = [check for check in CHECKS if check.column != "gradients" or source]
     share = None if seconds is None else seconds / sum(check.inputs is None for check in checks)
-    results: dict[str, Result] = {column: Result(column, 0, 0.0, None) for column in COLUMNS}
     precision = declared(backend, op)
     notes = {"values": f"held to {precision.name}"} if precision else {}
     if source == "autograd":
         notes["gradients"] = "by autograd"
+    elif source is None and op.diff and backend.__name__ != "accel.ref" and has_autograd(backend):
+        notes["gradients"] = f"not tested: no {op.name}_vjp, and autograd does not see into {op.name}"
+    results: dict[str, Result] = {column: Result(column, 0, 0.0, None, notes.get(column, "")) for column in COLUMNS}
     shrinking = SHRINKING
     for check in checks:
         before = results[check.column]
