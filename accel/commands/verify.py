@@ -24,6 +24,7 @@ from accel.verify.own_backend import import_own, meant
 if TYPE_CHECKING:
     from accel.verify.checks import Result
     from accel.verify.op import Op
+    from accel.verify.report import Row
 
 EXAMPLES = 25
 
@@ -151,22 +152,32 @@ def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op])
         faulthandler.enable()
     if not options.json:
         print(report.header(ops), flush=True)
-    for op in ops:
-        with redirect_stdout(sys.stderr) if options.json else nullcontext():  # a kernel may print
-            results = run_operation(backend, op, options.examples, options.seconds)
-        rows.append(report.Row(op, results, _save(op, results)))
+    try:
+        for op in ops:
+            with redirect_stdout(sys.stderr) if options.json else nullcontext():  # a kernel may print
+                results = run_operation(backend, op, options.examples, options.seconds)
+            rows.append(report.Row(op, results, _save(op, results)))
+            if not options.json:
+                print(report.table_row(rows[-1], ops), flush=True)
+    except KeyboardInterrupt as stop:
+        stop.args = (f"{str(stop) or 'interrupted'} while {op.name} was tested",)
+        raise
+    finally:  # what is known of the operations before, also where a kernel is interrupted
         if not options.json:
-            print(report.table_row(rows[-1], ops), flush=True)
-    if options.json:
-        print(json.dumps(report.as_json(rows, options.backend), indent=1, allow_nan=False))
-    else:
-        for row in rows:
-            if row.failure:
-                print(report.failure_lines(row, options.backend))
-            for note in report.notes(row):
-                print(note)
-        print(report.summary(rows))
+            _print_failures(rows, options.backend)
+    print(json.dumps(report.as_json(rows, options.backend), indent=1, allow_nan=False) if options.json
+          else report.summary(rows))  # fmt: skip
     return 1 if any(row.failure for row in rows) else 0
+
+
+def _print_failures(rows: Sequence[Row], backend: str) -> None:
+    from accel.verify import report
+
+    for row in rows:
+        if row.failure:
+            print(report.failure_lines(row, backend))
+        for note in report.notes(row):
+            print(note)
 
 
 def _save(op: Op, results: Sequence[Result]) -> str:

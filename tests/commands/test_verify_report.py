@@ -112,6 +112,15 @@ def test_the_command_that_runs_an_input_again_is_quoted(folder: Path, run_grove:
     assert again == "  grove verify --replay grove-verify-layer_norm-values.json 'my kernels/spaced.py'"
 
 
+def test_failures_before_an_interruption_are_printed(folder: Path, run_grove: Grove) -> None:
+    """`bias_gelu` is tested after `layer_norm`, and stopped."""
+    stop = "def bias_gelu(x, bias):\n    raise KeyboardInterrupt\n"
+    Path("stopped.py").write_text(RIGHT.replace(*SPOILT["few"]) + stop)
+    status, out, err = run_grove("verify", "stopped.py", "--examples", 1)
+    assert status == 130 and "layer_norm, values: number of outputs: got 0, wanted 1" in out
+    assert "interrupted while bias_gelu was tested" in err
+
+
 def test_the_saved_input_is_shrunk(folder: Path, run_grove: Grove) -> None:
     """The sum of two numbers, one of them not 0, is wrong: one number is left."""
     assert run_grove("verify", "spoilt_ragged", "--examples", 25)[0] == 1
