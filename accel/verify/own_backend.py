@@ -15,6 +15,8 @@ from types import ModuleType
 import accel
 from accel.verify.arrays import ArrayError, check_library
 
+NEAR = 0.88  # of two names: the share of their letters that stand in the same order in both
+
 
 class OwnBackendError(ValueError):
     """A module that cannot be tested; the message is one line with the reason and with what to type instead."""
@@ -39,6 +41,10 @@ def import_own(name: str, operations: Collection[str]) -> ModuleType:
         raise OwnBackendError(f"{name}: the name {module_name} is taken by {module.__file__}: rename the file")
     if not any(hasattr(module, operation) for operation in operations):
         raise OwnBackendError(f"{name}: exports no operation; {_meant(module, operations)}")
+    alone = [operation for operation in operations if hasattr(module, f"{operation}_vjp")
+             and not hasattr(module, operation)]  # fmt: skip
+    if alone:
+        raise OwnBackendError(f"{name}: exports {alone[0]}_vjp, but no {alone[0]}: export both")
     if not hasattr(module, "xp"):
         raise OwnBackendError(
             f"{name}: has no xp, the array module of its functions: add `import numpy as xp`, or torch, jax.numpy, cupy"
@@ -47,6 +53,8 @@ def import_own(name: str, operations: Collection[str]) -> ModuleType:
         check_library(module)
     except ArrayError as error:
         raise OwnBackendError(f"{name}: {error}") from error
+    for note in misspelt(module, operations):
+        print(f"{name}: {note}", file=sys.stderr)
     from accel.verify.precision import check_declarations
 
     try:
@@ -60,6 +68,18 @@ def meant(name: str, names: Collection[str]) -> str:
     """Return the question whether a similar name was meant, or nothing."""
     similar = get_close_matches(name, names, n=1)
     return f"did you mean {similar[0]}?" if similar else ""
+
+
+def misspelt(module: ModuleType, operations: Collection[str]) -> list[str]:
+    """Return a note for every name of a module that is nearly, but for a letter or two, one that it lacks."""
+    functions = [*operations, *(f"{operation}_vjp" for operation in operations)]
+    notes = []
+    for name, value in vars(module).items():
+        right = functions if callable(value) else ["tiles", "precision"] if isinstance(value, dict) else []
+        lacking = [other for other in right if not hasattr(module, other)]
+        if not name.startswith("_") and name not in right:
+            notes += [f"{name} is not tested: did you mean {x}?" for x in get_close_matches(name, lacking, 1, NEAR)]
+    return notes
 
 
 def _module_of(name: str) -> str:

@@ -20,6 +20,8 @@ MODULES = {
     "dividing": XP + "x = 1 / 0\n",
     "leaving": "import sys\nsys.exit(3)\n",
     "misspelt": XP + "def layer_nrom(x, scale, bias):\n    return x\n",
+    "half": XP + "from accel.cpu import layer_norm, bias_gelu_vjp\n",
+    "near": XP + "from accel.cpu import layer_norm\nlayer_norm_vpj = layernorm_kernel = layer_norm\ntile = {}\n",
     "bare": XP,
     "mathematical": "import math as xp\nfrom accel.cpu import layer_norm\n",
     "without_xp": "from accel.cpu import layer_norm\n",
@@ -53,6 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
+        ("own_half", "own_half: exports bias_gelu_vjp, but no bias_gelu: export both"),
         ("abacus.py", "abacus.py: no such file of Python code; name a .py file, or a module"),
         ("own_package/inner", "own_package/inner: no such file of Python code; did you mean own_package/inner.py?"),
         ("own-dash.py", "own-dash.py: cannot be imported under this name: use letters, digits and _ only"),
@@ -74,6 +77,14 @@ def test_what_is_no_backend_is_refused_in_one_line(
     folder: Path, name: str, message: str, mistake: Callable[..., str]
 ) -> None:
     assert mistake("verify", name).startswith(message.format(folder / f"{name}.py"))
+
+
+def test_names_that_are_nearly_right_are_named(folder: Path, run_grove: Grove) -> None:
+    status, _, err = run_grove("verify", "own_near", "--examples", 1)
+    assert status == 0 and err.splitlines() == [
+        "own_near: layer_norm_vpj is not tested: did you mean layer_norm_vjp?",
+        "own_near: tile is not tested: did you mean tiles?",
+    ]
 
 
 def test_operations_are_named_as_in_the_table(folder: Path, mistake: Callable[..., str]) -> None:
