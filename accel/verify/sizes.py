@@ -2,9 +2,9 @@
 
 A backend may declare them, `tiles = {"layer_norm": {"rows": (128,), "width": (32, 1024)}}`: where the kernel begins
 another tile, chunk, block or vector, or takes another path. An operation that a backend does not declare is tested at
-the sizes of `accel.cpu` and `accel.cuda` together; `tiles = {}` says that no operation has any. The axes of an
-operation are the parameters of the functions in its row's `sized`, with their defaults. One axis has a given size at a
-time, and the others stay small.
+the sizes of `accel.cpu` and `accel.cuda` together; a module of one's own is tested along the other axes, too, at the
+sizes of a tile of 16. `tiles = {}` says that no operation has any. The axes of an operation are the parameters of the
+functions in its row's `sized`, with their defaults. One axis has a given size at a time, and the others stay small.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from accel.verify.ops.table import OPS
 from accel.verify.own_backend import meant
 
 Tiles = dict[str, tuple[int, ...]]
+UNKNOWN = (16,)
+"""Of an axis of a kernel that is not ours and declares nothing, where ours have no tiles."""
 THIRD_TILE, LARGE = 64, 2**16
 """Up to the first size of a tile a third one is tested, too; of a tile as large as the second only the size above."""
 
@@ -53,9 +55,9 @@ def tiles_of(backend: ModuleType, op: Op) -> Tiles:
             raise ValueError(f"tiles: no operation {name!r}: {choice}")
     if declared is None or op.name not in declared:
         ours = [ops.tiles.get(op.name, {}) for ops in (accel.cpu, accel.cuda)]
-        return {
-            axis: tuple(sorted({x for of_axis in ours for x in of_axis.get(axis, ())})) for axis in ours[0] | ours[1]
-        }
+        known = {axis: tuple(sorted({x for tiles in ours for x in tiles.get(axis, ())})) for axis in ours[0] | ours[1]}
+        others = () if getattr(backend, "__name__", "accel.").startswith("accel.") else axes(op)
+        return known | {axis: UNKNOWN for axis in others if not known.get(axis)}
     for axis, sizes in declared[op.name].items():
         if axis not in axes(op):
             choice = meant(axis, axes(op)) or f"its axes are {', '.join(axes(op))}"

@@ -105,6 +105,29 @@ def test_tiles_of_a_backend() -> None:
             tiles_of(backend_with({"layer_norm": {"rows": sizes}}), op)
 
 
+def test_kernels_of_others_are_tested_along_every_axis(op: Op) -> None:
+    """Also where ours have no tiles; theirs are not known, so that a fixed block of 16 is supposed."""
+    tiles = tiles_of(backend_with(None), op)
+    assert tiles.keys() == axes(op).keys() and all(tiles.values())
+    assert tiles == {axis: tiles_of(SimpleNamespace(), op).get(axis) or (16,) for axis in axes(op)}
+
+
+def test_wide_rows_and_long_sequences_of_others() -> None:
+    """Wrong from a width or a step of 17 on, where no drawn case goes."""
+
+    def narrow(h: Any, table: Any, *others: Any) -> Any:
+        return cpu.cross_entropy(h[:, :16].copy(), table[:, :16].copy(), *others)
+
+    def short(*arguments: Any, kind: str) -> Any:
+        hidden, *others = cpu.recurrence(*arguments, kind=kind)
+        step = np.concatenate([[0], *(np.arange(n) for n in np.diff(arguments[-1]))])[1:]
+        return hidden + (step >= 16)[:, None].astype(hidden.dtype), *others
+
+    assert fails("cross_entropy", narrow, ROWS["cross_entropy"])
+    assert fails("recurrence", short, ROWS["recurrence"])
+    assert not fails("recurrence", cpu.recurrence, ROWS["recurrence"])
+
+
 def digest() -> str:
     """Run every operation and gradient at the sizes of the CPU's tiles, in float32."""
     found = hashlib.sha256()
