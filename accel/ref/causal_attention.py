@@ -16,7 +16,7 @@ def causal_attention(
     """Mirror of `refimpl.attention.causal_attention`, sequence by sequence: (out [N, H, D], lse [N, H])."""
     out, lse = np.empty_like(q), np.empty(q.shape[:2], q.dtype)
     heads = q.shape[1]
-    rows, columns = ranges_of(query_offsets, "query_offsets"), ranges_of(key_offsets, "key_offsets")
+    rows, columns = ranges_of(query_offsets, len(q), "query_offsets"), ranges_of(key_offsets, len(k), "key_offsets")
     for queries, key_rows in zip(rows, columns, strict=True):
         s = key_rows.stop - key_rows.start
         row, column, head = np.ogrid[queries.start : queries.stop, 0:s, 0:heads]

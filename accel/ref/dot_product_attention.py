@@ -16,7 +16,7 @@ def dot_product_attention(
     """Mirror of `refimpl.attention.dot_product_attention`, by sequence: (out [N, H, D], lse [N, H])."""
     out, lse = np.empty_like(q), np.empty(q.shape[:2], q.dtype)
     heads = q.shape[1]
-    rows, columns = ranges_of(query_offsets, "query_offsets"), ranges_of(key_offsets, "key_offsets")
+    rows, columns = ranges_of(query_offsets, len(q), "query_offsets"), ranges_of(key_offsets, len(k), "key_offsets")
     for b, (queries, keys) in enumerate(zip(rows, columns, strict=True)):
         row, column, head = np.ogrid[queries.start : queries.stop, 0 : keys.stop - keys.start, 0:heads]
         keep = ref_randomness.keep_mask((row * 2**20 + column) * heads + head, rate, seed).astype(q.dtype)

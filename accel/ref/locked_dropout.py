@@ -11,9 +11,7 @@ from refimpl.fasttrees import stack as ref_stack
 
 def locked_dropout(x: Array, offsets: Array, rate: float, seed: int) -> Outputs:
     """Mirror of `refimpl.fasttrees.stack.locked_dropout`: (y [N, D],); feature a of sequence b is element b D + a."""
-    parts, width = ranges_of(offsets), x.shape[1]
-    if offsets[-1] != len(x):
-        raise ValueError(f"offsets: end at {offsets[-1]}, not at {len(x)}")
+    parts, width = ranges_of(offsets, len(x)), x.shape[1]
     masks = ref_randomness.keep_mask(len(parts) * width, rate, seed).astype(x.dtype).reshape(-1, width)
     return (np.concatenate([x[:0], *(x[part] * mask for part, mask in zip(parts, masks, strict=True))]),)
 

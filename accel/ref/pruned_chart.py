@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accel.ref.support.batch import Array, Outputs, finite, of_sequence, offsets_of, ranges_of
+from accel.ref.support.batch import Array, Outputs, finite, of_sequence, offsets_of, sequences_of
 from refimpl.gpst import pruned_chart as ref_pruned_chart
 
 
@@ -14,12 +14,7 @@ def pruned_chart(scores: Array, offsets: Array, *, window: int) -> Outputs:
     Returns (spans [C, 2], owner [C], split_offsets [C+1], left [P], right [P], step_offsets [T+1], roots [B]).
     """
     finite(scores=scores)
-    parts = ranges_of(offsets)
-    if offsets[-1] - len(parts) != len(scores):
-        raise ValueError(f"offsets: end at {offsets[-1]}, not at {len(scores) + len(parts)}")
-    for b, part in enumerate(parts):
-        if part.start == part.stop:
-            raise ValueError(f"sequence {b}: empty")
+    parts = sequences_of(offsets, len(scores) + len(offsets) - 1)
     charts: list[ref_pruned_chart.Chart] = []
     for b, part in enumerate(parts):
         order = ref_pruned_chart.merge_order(scores[part.start - b : part.stop - b - 1])

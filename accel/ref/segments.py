@@ -20,7 +20,7 @@ def segments(
     memory_columns)."""
     ref_segments.segments([0], segment_length, memory_length, memory=memory, positions=positions)  # type: ignore[arg-type]
     sizes, columns, relative, counts, moves = [], [], [], [], []
-    for b, part in enumerate(ranges_of(offsets)):
+    for b, part in enumerate(ranges_of(offsets, len(types))):
         sequence = types[part].tolist()
         parts = of_sequence(
             b,

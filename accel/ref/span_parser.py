@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accel.ref.support.batch import Array, Outputs, of_sequence, ranges_of
+from accel.ref.support.batch import Array, Outputs, of_sequence, sequences_of
 from refimpl.transformer_grammars import span_parser as ref_span_parser
 
 
@@ -33,9 +33,7 @@ def sentences_of(scores: Array, offsets: Array) -> list[tuple[Array, tuple[Array
     bad = np.argwhere(~(scores < np.inf))
     if len(bad):
         raise ValueError(f"scores: NaN or +infinity in row {bad[0, 0]}")
-    lengths = [part.stop - part.start for part in ranges_of(offsets)]
-    if 0 in lengths:
-        raise ValueError(f"sequence {lengths.index(0)}: empty")
+    lengths = [part.stop - part.start for part in sequences_of(offsets, int(offsets[-1]) if len(offsets) else 0)]
     n_spans = sum(n * (n + 1) // 2 for n in lengths)
     if n_spans != len(scores):
         raise ValueError(f"scores: {len(scores)} rows, but the charts have {n_spans} spans")

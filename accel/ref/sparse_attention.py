@@ -12,7 +12,7 @@ def sparse_attention(
     row_offsets: Array, keys: Array, relative: Array, *, rate: float = 0.0, seed: int = 0,
 ) -> Outputs:  # fmt: skip
     """Mirror of `refimpl.attention.sparse_attention`: (out [N, H, D], lse [N, H])."""
-    rows = ranges_of(row_offsets, "row_offsets")
+    rows = ranges_of(row_offsets, len(keys), "row_offsets")
     keep = ref_randomness.keep_mask(len(keys) * q.shape[1], rate, seed).astype(q.dtype).reshape(len(keys), q.shape[1])
     return ref_attention.sparse_attention(
         q, k, v, r, content_bias, position_bias,

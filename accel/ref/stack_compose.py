@@ -14,7 +14,7 @@ def double_closing(types: Array, offsets: Array) -> Outputs:
     """Mirror of `refimpl.trees.double_closing` on types: (types [N], source [N], offsets [B+1])."""
     written = {ref_trees.ActionType.ONT: "(X", ref_trees.ActionType.T: "x", ref_trees.ActionType.CNT1: "X)"}
     doubled, sources, lengths = [], [], []
-    for b, part in enumerate(ranges_of(offsets)):
+    for b, part in enumerate(ranges_of(offsets, len(types))):
         sequence = types[part].tolist()
         for i, a in enumerate(sequence):
             if a not in written:
@@ -31,7 +31,7 @@ def attend_sets(types: Array, offsets: Array) -> Outputs:
     """Mirror of `refimpl.transformer_grammars.stack_compose.attend_sets`: (row_offsets [N+1], keys [E], relative [E],
     depths [N])."""
     sizes, keys, relative, depths = [], [], [], []
-    for b, part in enumerate(ranges_of(offsets)):
+    for b, part in enumerate(ranges_of(offsets, len(types))):
         sequence = types[part].tolist()
         sets = of_sequence(b, lambda sequence=sequence: ref_stack_compose.attend_sets(sequence))
         depth = ref_stack_compose.depths(sequence)

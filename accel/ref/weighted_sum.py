@@ -13,9 +13,7 @@ def weighted_sum(scores: Array, vectors: Array, offsets: Array) -> Outputs:
     one_dtype(scores=scores, vectors=vectors)
     if scores.shape != vectors.shape[:1] or vectors.ndim != 2:
         raise ValueError(f"scores: shape {scores.shape}, but vectors {vectors.shape}")
-    groups = ranges_of(offsets)
-    if offsets[-1] != len(scores):
-        raise ValueError(f"offsets: end at {offsets[-1]}, not at {len(scores)}")
+    groups = ranges_of(offsets, len(scores))
     mixed, weights = np.zeros((len(groups), vectors.shape[1]), vectors.dtype), np.empty_like(scores)
     for c, group in enumerate(groups):
         if group.start < group.stop:

@@ -209,6 +209,11 @@ def lists_of(example: st.SearchStrategy[Example]) -> st.SearchStrategy[Case]:
     return st.builds(Case, st.just({}), st.lists(example, min_size=1, max_size=4))
 
 
+def row_too_many(*names: str) -> Spoiler:
+    """Return the function that adds to these arguments a row that belongs to no sequence."""
+    return lambda arguments: arguments | {name: np.append(x := arguments[name], x[:1], axis=0) for name in names}
+
+
 def dropping_and_not(sized: Callable[..., Case]) -> tuple[Callable[..., Case], ...]:
     """Return the function of cases of given sizes with dropout and without: kernels have a loop for either."""
     return partial(sized, rate=0.3), partial(sized, rate=0.0)

@@ -12,20 +12,21 @@ Array = NDArray[Any]
 Outputs = tuple[Array, ...]
 
 
-def ranges_of(offsets: Array, name: str = "offsets") -> list[slice]:
+def ranges_of(offsets: Array, n_rows: int, name: str = "offsets") -> list[slice]:
+    """Return the rows of every sequence; refuse offsets that do not rise from 0 to `n_rows`."""
     if len(offsets) == 0 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
         raise ValueError(f"{name}: must start at 0 and never decrease")
+    if offsets[-1] != n_rows:
+        raise ValueError(f"{name}: end at {offsets[-1]}, not at {n_rows}")
     return [slice(int(a), int(b)) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
 
 
 def sequences_of(offsets: Array, n_rows: int) -> list[slice]:
-    """Return the rows of every sequence; refuse an empty one, and offsets that do not end at `n_rows`."""
-    parts = ranges_of(offsets)
+    """Return the rows of every sequence; refuse an empty one, and what `ranges_of` refuses."""
+    parts = ranges_of(offsets, n_rows)
     for b, part in enumerate(parts):
         if part.start == part.stop:
             raise ValueError(f"sequence {b}: empty")
-    if offsets[-1] != n_rows:
-        raise ValueError(f"offsets: end at {offsets[-1]}, not at {n_rows}")
     return parts
 
 

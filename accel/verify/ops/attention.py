@@ -10,7 +10,18 @@ import numpy as np
 from hypothesis import strategies as st
 
 from accel.verify import conditions, laws
-from accel.verify.op import Attend, Case, Example, Op, Outputs, dropping_and_not, joined, offsets_of, pieces
+from accel.verify.op import (
+    Attend,
+    Case,
+    Example,
+    Op,
+    Outputs,
+    dropping_and_not,
+    joined,
+    offsets_of,
+    pieces,
+    row_too_many,
+)
 from accel.verify.strategies import dropout_seeds, floats, position_types, regimes, seeds
 from refimpl import attention, randomness
 from refimpl.transformer_grammars import stack_compose
@@ -163,6 +174,7 @@ ATTENTION = (
             MIXED,
             ("r ", lambda a: a | {"r": a["r"][:0]}),
             ("query_offsets", lambda a: a | {"query_offsets": a["query_offsets"][::-1].copy()}),
+            ("query_offsets", row_too_many("q")),
             ("rate", lambda a: a | {"rate": -0.1}),
         ),
     ),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accel.verify import laws
 from accel.verify.compare import assert_offsets
-from accel.verify.op import Case, Example, Op, Outputs, Spoiler, joined, lists_of, offsets_of, pieces
+from accel.verify.op import Case, Example, Op, Outputs, Spoiler, joined, lists_of, offsets_of, pieces, row_too_many
 from accel.verify.strategies import action_sequences, make_tree, position_types
 from refimpl import trees
 from refimpl.transformer_grammars import segments as ref_segments
@@ -128,11 +128,13 @@ def spoiled_types(position: int, kind: int) -> Spoiler:
     return spoil
 
 
+ROW_TOO_MANY = ("offsets", row_too_many("types"))
 ILL_FORMED = (
     ("sequence 0|position 0", spoiled_types(0, 1)),
     ("sequence 0|position 2", spoiled_types(2, 9)),
     ("sequence 0|position 3", spoiled_types(1, 1)),
     ("sequence 0|position 4", spoiled_types(4, 1)),
+    ROW_TOO_MANY,
 )
 
 STRUCTURE = (
@@ -140,7 +142,7 @@ STRUCTURE = (
         "double_closing", "trees", "TREE-3",
         lists_of(action_sequences().map(lambda sequence: {"actions": sequence})),
         ref_double_closing, batched_actions, split_double_closing, exact=True, sized=(actions_of_sizes,),
-        errors=(("sequence 0|position 2", spoiled_types(2, 9)),),
+        errors=(("sequence 0|position 2", spoiled_types(2, 9)), ROW_TOO_MANY),
     ),
     Op(
         "attend_sets", "stack_compose", "SC-1", lists_of(types_examples),

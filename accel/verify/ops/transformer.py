@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from accel.verify import conditions, laws
-from accel.verify.op import Attend, Case, Example, Op, Outputs, dropping_and_not, offsets_of, split_by_x
+from accel.verify.op import Attend, Case, Example, Op, Outputs, dropping_and_not, offsets_of, row_too_many, split_by_x
 from accel.verify.strategies import dropout_seeds, floats, regimes, seeds
 from refimpl import attention, randomness
 
@@ -88,6 +88,8 @@ TRANSFORMER = (
             ("sequence 0|keys", without_last_key),
             ("query_offsets", lambda a: a | {"query_offsets": a["query_offsets"][::-1].copy()}),
             ("key_offsets", lambda a: a | {"key_offsets": a["key_offsets"] + 1}),
+            ("query_offsets", row_too_many("q")),
+            ("key_offsets", row_too_many("k", "v")),
             ("rate", lambda a: a | {"rate": 1.0}),
         ),
     ),
