@@ -7,9 +7,7 @@ from itertools import combinations, pairwise, product
 import numpy as np
 
 from refimpl.checks import Float, Parameters
-from refimpl.trees import ActionType, Tree
-
-ONT, T, CNT1, CNT2 = ActionType
+from refimpl.trees import CNT1, CNT2, ONT, T, Tree  # noqa: F401 - T stands in examples
 
 
 def all_trees(words: Sequence[str], label: str = "X") -> Iterator[Tree]:

@@ -1,6 +1,6 @@
 """What is checked of every argument, and how parameters are named."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,19 @@ def check_heads(n_heads: int, d: int) -> None:
     """Raise ValueError unless so many heads divide the width of a row."""
     if n_heads < 1 or d % n_heads:
         raise ValueError(f"n_heads: {n_heads} does not divide {d}")
+
+
+def check_least(least: int, **numbers: int | None) -> None:
+    """Raise ValueError unless every number is at least so large; None is no number."""
+    for name, number in numbers.items():
+        if number is not None and number < least:
+            raise ValueError(f"{name}: {number} is below {least}")
+
+
+def check_known(name: str, value: str, known: Collection[str]) -> None:
+    """Raise ValueError unless `value` is one of the known ones."""
+    if value not in known:
+        raise ValueError(f"{name}: {value!r} is not one of {', '.join(known)}")
 
 
 def check_finite(name: str, x: Float) -> None:

@@ -24,6 +24,9 @@ class ActionType(IntEnum):
     CNT2 = 3
 
 
+ONT, T, CNT1, CNT2 = ActionType
+
+
 class TreeError(ValueError):
     """An ill-formed tree: `line` and `column` (from 1; line 0 for a sequence of actions), and the `reason`."""
 

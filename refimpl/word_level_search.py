@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refimpl.checks import Float
+from refimpl.checks import Float, check_least
 from refimpl.randomness import uniform
-from refimpl.trees import START, ActionType, action_type
-
-ONT, T, CNT1, _ = ActionType
+from refimpl.trees import CNT1, ONT, START, T, action_type
 
 
 class Step(NamedTuple):
@@ -41,10 +39,8 @@ class Limits:
     goes_on: Container[str] = ()  # terminals that continue a word, directly after another terminal
 
     def __post_init__(self) -> None:
-        for name, least in (("beam", 1), ("word_beam", 1), ("fast_track", 0), ("max_open", 1), ("max_opens", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name}: {value} is below {least}")
+        check_least(1, beam=self.beam, word_beam=self.word_beam, max_open=self.max_open, max_opens=self.max_opens)
+        check_least(0, fast_track=self.fast_track)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.checks import Float, Parameters, check_finite, check_shape
+from refimpl.checks import Float, Parameters, check_finite, check_known, check_least, check_shape
 from refimpl.fasttrees.cumax import master_gates, structured_gates
 
 Step = tuple[Float, Float, Float | None]  # h [H], c [H], and the distance of all cell types but "lstm"
@@ -23,12 +23,9 @@ def parameter_shapes(
     >>> parameter_shapes("fasttrees", 3, 4, chunk_size=2)
     {'ih.weight': (20, 3), 'ih.bias': (20,), 'hh.weight': (16, 4), 'hh.bias': (16,)}
     """
-    if cell_type not in CELLS:
-        raise ValueError(f"cell_type: {cell_type!r} is not one of {', '.join(CELLS)}")
-    if convolved not in ("gates", "inputs"):
-        raise ValueError(f"convolved: {convolved!r} is not gates or inputs")
-    if min(input_size, hidden_size, chunk_size, kernel_size) < 1:
-        raise ValueError(f"sizes: {(input_size, hidden_size, chunk_size, kernel_size)} are not all positive")
+    check_known("cell_type", cell_type, CELLS)
+    check_known("convolved", convolved, ("gates", "inputs"))
+    check_least(1, input_size=input_size, hidden_size=hidden_size, chunk_size=chunk_size, kernel_size=kernel_size)
     if cell_type != "lstm" and hidden_size % chunk_size:
         raise ValueError(f"hidden_size: {hidden_size} is not divisible by chunk_size {chunk_size}")
     n_master = 0 if cell_type == "lstm" else 2 * (hidden_size // chunk_size)

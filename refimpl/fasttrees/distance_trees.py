@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.checks import Float, check_finite
+from refimpl.checks import Float, check_finite, check_known
 from refimpl.trees import Tree
 
 
@@ -24,8 +24,7 @@ def distance_trees(words: list[str], distances: list[float] | Float, split: str 
     if len(words) == 0 or d.shape != (len(words),):
         raise ValueError(f"distances: shape {d.shape} for {len(words)} words, at least one")
     check_finite("distances", d)
-    if split not in ("biased", "unbiased"):
-        raise ValueError(f"split: {split!r} is not biased or unbiased")
+    check_known("split", split, ("biased", "unbiased"))
 
     def node(first: int, end: int) -> Tree | str:
         if end - first == 1:

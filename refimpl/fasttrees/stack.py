@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.checks import Float, Parameters, part
+from refimpl.checks import Float, Parameters, check_known, part
 from refimpl.fasttrees.cells import CELLS
 from refimpl.randomness import keep_mask
 
@@ -21,8 +21,7 @@ def layer(cell_type: str, p: Parameters, x: Float, state: State, dilation: int =
     """
     if x.ndim != 2 or len(x) == 0:
         raise ValueError(f"x: shape {x.shape} is not [T, D] with T >= 1: an empty sequence")
-    if cell_type not in CELLS:
-        raise ValueError(f"cell_type: {cell_type!r} is not one of {', '.join(CELLS)}")
+    check_known("cell_type", cell_type, CELLS)
     h, c, past = state
     inputs = np.concatenate([past, x])
     outputs, distances = [], []

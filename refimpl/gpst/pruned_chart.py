@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.checks import Float, check_finite, check_shape
+from refimpl.checks import Float, check_finite, check_least, check_shape
 
 Span = tuple[int, int]
 Atoms = Sequence[Span]  # spans that are to be one constituent each: words i to j, the pieces of a word
@@ -65,8 +65,7 @@ def pruned_chart(merge_order: Sequence[int], n: int, window: int = 2) -> Chart:
         raise ValueError("n: an empty sentence")
     if sorted(merge_order) != list(range(n - 1)):
         raise ValueError(f"merge_order: no permutation of the {n - 1} split points of {n} words")
-    if window < 1:
-        raise ValueError(f"window: {window} is below 1")
+    check_least(1, window=window)
     table = [[(i, i + h) for i in range(n - h)] for h in range(n)]  # row h: all spans of h + 1 units; units are words
     splits = {(i, j): list(range(i, j)) for row in table[1 : window + 1] for i, j in row}
     for point in merge_order[: max(n - 1 - window, 0)]:  # 0. merge batches, of one point each, while cells are blank

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from refimpl.attention import causal_attention, sparse_attention
-from refimpl.checks import Float, Int, Parameters, check_shape, part
+from refimpl.checks import Float, Int, Parameters, check_least, check_shape, check_shapes, part
 from refimpl.layers import cross_entropy, embedding, gelu, mlp, named_norm, sinusoids
 from refimpl.transformer_grammars.segments import Segment, check_segmentation, segments, shifted_segments
 from refimpl.trees import ActionType
@@ -37,9 +37,8 @@ class Config:
     relative_max: int = 62  # R_max
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary_size", "d_model", "d_ff", "n_layers", "n_heads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is below 1")
+        check_least(1, vocabulary_size=self.vocabulary_size, d_model=self.d_model, d_ff=self.d_ff)
+        check_least(1, n_layers=self.n_layers, n_heads=self.n_heads)
         check_segmentation(self.segment_length, self.memory_length, self.memory, self.positions)
         hybrid = self.unrestricted_layers != 0 or self.unrestricted_heads != 0
         for name, right, rule in (
@@ -112,8 +111,7 @@ def token_logps(config: Config, parameters: Parameters, ids: Int, types: Int, la
         raise ValueError(f"parameters: {name} is {'missing' if name in shapes else 'unknown'}")
     for name, shape in shapes.items():
         check_shape(f"parameters: {name}", parameters[name], *shape)
-    if len(ids) == 0 or not ids.shape == types.shape == labels.shape:
-        raise ValueError(f"ids, types, labels: shapes {ids.shape}, {types.shape}, {labels.shape} differ or are empty")
+    check_shapes(ids=(ids, "T"), types=(types, "T"), labels=(labels, "T"))
     E, L, M = parameters["embedding"], config.segment_length, config.memory_length
     if config.model == "tg":
         parts = segments(types.tolist(), L, M, memory=config.memory, positions=config.positions)

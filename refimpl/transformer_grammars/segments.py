@@ -8,11 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from refimpl.checks import Int
+from refimpl.checks import Int, check_least
 from refimpl.transformer_grammars.stack_compose import Reading, attend_sets, check_reading, depths
-from refimpl.trees import ActionType
-
-ONT, T, CNT1, CNT2 = ActionType
+from refimpl.trees import CNT1, CNT2, ONT, T  # noqa: F401 - T stands in an example
 
 
 @dataclass(frozen=True)
@@ -137,10 +135,8 @@ def shifted_segments(
 
 def check_segmentation(segment_length: int, memory_length: int, memory: str, positions: str) -> None:
     """Raise ValueError for lengths out of range, unknown names, "linear" with "stack". Spec: SEG-1, SEG-4."""
-    if segment_length < 1:
-        raise ValueError(f"segment_length must be at least 1, not {segment_length}")
-    if memory_length < 0:
-        raise ValueError(f"memory_length must be at least 0, not {memory_length}")
+    check_least(1, segment_length=segment_length)
+    check_least(0, memory_length=memory_length)
     if (memory, positions) not in (("stack", "depth"), ("shift", "depth"), ("shift", "linear")):
         rule = 'not "stack" or "shift", "depth" or "linear"; positions "linear" needs memory "shift"'
         raise ValueError(f"memory {memory!r}, positions {positions!r}: {rule}")

@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from refimpl.checks import Float, check_shape
+from refimpl.checks import Float, check_least, check_shape
 from refimpl.randomness import gumbel
 
 LabelledSpan = tuple[int, int, int]  # first word, last word, label
@@ -96,8 +96,7 @@ def best_trees(scores: Float, count: int) -> list[tuple[float, list[LabelledSpan
     [(1.0, [(0, 1, 0), (0, 0, 0)]), (0.0, [(0, 1, 0), (0, 0, 0), (1, 1, 0)])]
     """
     n, _ = _check(scores)
-    if count < 1:
-        raise ValueError(f"count: {count} is below 1")
+    check_least(1, count=count)
 
     def best(derivations: Iterable[Derivation]) -> list[Derivation]:
         return sorted(derivations, key=lambda derivation: -derivation[0])[:count]

@@ -9,10 +9,10 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from refimpl.trees import ActionType
+from refimpl.checks import check_known
+from refimpl.trees import CNT1, CNT2, ONT, T
 
 Reading = Literal["corrected", "printed"]
-ONT, T, CNT1, CNT2 = ActionType
 
 
 def attend_sets(types: Sequence[int], reading: Reading = "corrected") -> list[list[int]]:
@@ -76,8 +76,7 @@ def relative_positions(types: Sequence[int], reading: Reading = "corrected") -> 
 
 def check_reading(reading: str) -> None:
     """Raise ValueError unless a reading is one of `Reading`. Spec: SC-1."""
-    if reading not in get_args(Reading):
-        raise ValueError(f"reading: {reading!r} is not one of {', '.join(get_args(Reading))}")
+    check_known("reading", reading, get_args(Reading))
 
 
 def check_types(types: Sequence[int]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.checks import Float, Parameters, check_finite, check_heads, check_shape, check_shapes
+from refimpl.checks import Float, Parameters, check_finite, check_heads, check_least, check_shape, check_shapes
 from refimpl.layers import softmax
 from refimpl.treeformer.released import released_block, released_shapes
 from refimpl.trees import Tree
@@ -46,8 +46,7 @@ def phrases(n: int, max_height: Limit = None) -> list[Span]:
     """
     if n < 1:
         raise ValueError("tokens: an empty sentence")
-    if max_height is not None and max_height < 1:
-        raise ValueError(f"max_height: {max_height} is below 1")
+    check_least(1, max_height=max_height)
     return [(i, i + h - 1) for h in range(1, min(n, max_height or n) + 1) for i in range(n - h + 1)]
 
 

@@ -136,7 +136,7 @@ def test_bad_input() -> None:
     stacked, of_convolution = drawn("on_lstm"), one_layer("conv_fasttrees")
     refused = [
         ("cell_type", lambda: cells.parameter_shapes("gru", 3, 4)),
-        ("positive", lambda: cells.parameter_shapes("lstm", 0, 4)),
+        ("input_size: 0 is below 1", lambda: cells.parameter_shapes("lstm", 0, 4)),
         ("convolved", lambda: cells.parameter_shapes("conv_fasttrees", 3, 4, 2, convolved="gate")),
         ("hidden_size: 4 is not divisible by chunk_size 3", lambda: cells.parameter_shapes("on_lstm", 3, 4, 3)),
         ("cell_type", lambda: stack.layer("gru", parameters, x, start)),
@@ -147,7 +147,7 @@ def test_bad_input() -> None:
         ("parameters", lambda: cells.lstm(parameters, x[0], zero, zero)),
         ("parameters", lambda: cells.on_lstm(parameters | {"more": zero}, x[0], zero, zero)),
         ("parameters", lambda: cells.on_lstm(parameters | {"hh.bias": zero}, x[0], zero, zero)),
-        ("not all positive", lambda: cells.on_lstm({}, x[0], zero, zero)),
+        ("input_size: 0 is below 1", lambda: cells.on_lstm({}, x[0], zero, zero)),
         ("chunk_size 10", lambda: stack.stack("on_lstm", stacked, x)),
         ("parameters", lambda: stack.stack("on_lstm", stacked | {"decoder": zero}, x, chunk_size=2)),
         ("parameters", lambda: stack.stack("on_lstm", {}, x, chunk_size=2)),
