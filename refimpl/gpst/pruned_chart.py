@@ -28,7 +28,8 @@ def merge_order(scores: Sequence[float] | Float, atoms: Atoms = ()) -> list[int]
     scores : [n - 1] float, $v_k$ of the point between words k and k + 1
     atoms : list of (i, j), no two of them with a common word
     -> list of n - 1 int, a permutation of 0..n-2
-    Raises ValueError if a score is NaN or infinite, the scores have more than one axis, or atoms share a word.
+    Raises ValueError if a score is NaN or infinite, the scores have more than one axis, an atom is no span of
+    the sentence, or atoms share a word.
 
     >>> merge_order([0.5, 2.0, 0.5, 1.0]), merge_order([0.5, 2.0, 0.5, 1.0], atoms=[(1, 2)])
     ([0, 2, 3, 1], [1, 0, 2, 3])
@@ -36,6 +37,8 @@ def merge_order(scores: Sequence[float] | Float, atoms: Atoms = ()) -> list[int]
     v = np.asarray(scores)
     check_shape("scores", v, None)
     check_finite("scores", v)
+    if not all(0 <= i <= j <= len(v) for i, j in atoms):
+        raise ValueError(f"atoms: one of {list(atoms)} is no span of {len(v) + 1} words")
     if len({word for i, j in atoms for word in range(i, j + 1)}) < sum(j - i + 1 for i, j in atoms):
         raise ValueError(f"atoms: two of {list(atoms)} share a word")
     inner = {k for i, j in atoms for k in range(i, j)}
