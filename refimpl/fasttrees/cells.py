@@ -157,13 +157,13 @@ def convolution(window: Float, weight: Float, bias: Float) -> Float:
     Spec: FT-5.  $x'_t = \operatorname{ReLU}(\sum_j K_j x_{t-(k-1-j)r} + b'')$
 
     window : [k, D] float, oldest first; weight : [E, D, k] float; bias : [E] float -> [E] float, not negative.
-    Raises ValueError if the window does not fit the weight.
+    Raises ValueError if shapes do not fit.
 
     >>> convolution(np.array([[1.0], [2.0]]), np.array([[[10.0, 1.0]], [[0.0, -1.0]]]), np.zeros(2)).tolist()
     [12.0, 0.0]
     """
-    if window.shape != (weight.shape[2], weight.shape[1]):
-        raise ValueError(f"conv.weight: shape {weight.shape} does not fit a window of shape {window.shape}")
+    check_shape("conv.weight", weight, None, window.shape[1], len(window))
+    check_shape("conv.bias", bias, len(weight))
     return np.asarray(np.maximum(sum(weight[:, :, j] @ window[j] for j in range(len(window))) + bias, 0))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.checks import Float, Parameters, check_known, part
+from refimpl.checks import Float, Parameters, check_known, check_shape, part
 from refimpl.fasttrees.cells import CELLS
 from refimpl.randomness import keep_mask
 
@@ -46,7 +46,7 @@ def stack(
     keep : [H] multipliers of the hidden states of every layer but the last (locked dropout), or None.
     -> outputs : [T, H] float; state; distances : [layers, T] float, [0, T] for "lstm".
     Raises ValueError if parameters belong to no layer, rows do not fit `chunk_size`, `state` has another number of
-    layers, or a layer refuses its input.
+    layers, `keep` another shape, or a layer refuses its input.
     """
     n_layers = sum(f"cells.{k}.ih.weight" in parameters for k in range(len(parameters)))
     layers = [part(parameters, f"cells.{k}") for k in range(n_layers)]
@@ -58,6 +58,7 @@ def stack(
         x, states[k], distance = layer(cell_type, p, x, state_k, dilation)
         distances.append(distance)
         if keep is not None and k + 1 < n_layers:
+            check_shape(f"keep: layer {k}", keep[k], x.shape[1])
             x = x * keep[k]
     return x, states, np.array(distances).reshape(-1, len(x))
 

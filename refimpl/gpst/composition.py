@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from refimpl.attention import multi_head_attention
-from refimpl.checks import Float, Parameters, part
+from refimpl.checks import Float, Parameters, check_shape, part
 from refimpl.layers import layer_norm, mlp
 
 
@@ -37,7 +37,9 @@ def pair_attention(x: Float, roles: Float, parameters: Parameters, n_heads: int)
     Spec: IO-1.  $\operatorname{attention}(x + \text{role}, x + \text{role}, x)$
 
     x, roles : [2, d] float; parameters, n_heads : as `multi_head_attention` -> [2, d] float
+    Raises ValueError if shapes do not fit.
     """
+    check_shape("roles", roles, *x.shape)
     return multi_head_attention(x + roles, x + roles, x, parameters, n_heads)
 
 

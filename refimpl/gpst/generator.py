@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refimpl.checks import Float, Int, Parameters, part
+from refimpl.checks import Float, Int, Parameters, check_shape, check_shapes, part
 from refimpl.gpst.composition import compose, layers_of, norm
 from refimpl.gpst.inside_outside import BySpan, Split, induced_tree, post_order
 from refimpl.gpst.parser import Config, encode, leaves
@@ -46,7 +46,8 @@ def step_logps(
     context : list of [n] int, whole sentences before it, each with its induced tree and surrogates
     -> float $\log p(\text{COMP})$, float $\log p(\text{GEN})$, [V] float $\log p(x \mid \text{GEN})$, nats; the first
         two also where COMP is impossible
-    Raises ValueError if COMP finds fewer than two sub-trees, an id is out of range, or there are too many words.
+    Raises ValueError if COMP finds fewer than two sub-trees, an action is below -1, an id is out of range,
+    there are too many words, or shapes do not fit.
     """
     p, stack = parameters, list[Float]()
     encoded = [encode(config, p, ids)[1:] for ids in context]
@@ -56,8 +57,10 @@ def step_logps(
         if action >= 0:
             stack.append(leaves(p, np.array([action]))[0])
             rows.append(p["embedding"][action])
-        elif len(stack) < 2:
-            raise ValueError(f"actions: COMP of {len(stack)} sub-trees in {list(actions)}")
+        elif action < -1 or len(stack) < 2:
+            raise ValueError(
+                f"actions: {'COMP' if action == -1 else action} of {len(stack)} sub-trees in {actions}"
+            )
         else:
             right, left = stack.pop(), stack.pop()
             stack.append(norm(compose(left, right, part(p, "composition"), config.compose_heads)))
@@ -68,6 +71,7 @@ def step_logps(
 
 def _row(config: Config, p: Parameters, vector: Float) -> Float:
     """Return the row of a node of two words or more: GPST-4."""
+    check_shape("placeholder", p.get("placeholder", p["bos"]), len(p["bos"]))
     return linear(vector[np.newaxis], p["up"], p["up_bias"])[0] if config.surrogate else p["placeholder"]
 
 
@@ -91,6 +95,7 @@ def _predictions(config: Config, p: Parameters, rows: list[Float], actions: list
     w = np.cumsum([0, *is_gen[:-1]])
     if w[-1] >= len(p["position"]):
         raise ValueError(f"context: {w[-1]} words, but the model has {len(p['position'])} positions with 0")
+    check_shapes(bos=(p["bos"], "D"), embedding=(p["embedding"], "VD"), position=(p["position"], "PD"))
     h = _layers(p, "type", np.array(rows) + p["position"][w], config.n_heads)
     g = named_norm(_layers(p, "token", h[is_gen], config.n_heads), p, "token_norm")
     type_logits = mlp(named_norm(h, p, "action_norm"), p, "action")

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from refimpl.attention import multi_head_attention
-from refimpl.checks import Float, Int, Parameters, part
+from refimpl.checks import Float, Int, Parameters, check_shapes, part
 from refimpl.fasttrees.cells import sigmoid
 from refimpl.gpst.composition import layers_of
 from refimpl.gpst.inside_outside import Inside, inside
 from refimpl.gpst.pruned_chart import Atoms, Chart, merge_order, pruned_chart
-from refimpl.layers import EPSILON, embedding, linear, mlp
+from refimpl.layers import EPSILON, embedding, linear, mlp, sinusoids
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ def split_scores(config: Config, parameters: Parameters, ids: Int) -> Float:
 
     parameters : `parser.*`, see the page; ids : [n] int, the words, n >= 1
     -> [n - 1] float; the sentence is split at its highest score, each half at its highest, and so on
+    Raises ValueError if an id is out of range, a head's width is odd, or shapes do not fit.
 
     No layers; rows of (1, 1) and (1, -1), and the network passes the second feature of the left word.
 
@@ -63,9 +64,12 @@ def rms_norm(x: Float, scale: Float) -> Float:
 
     Spec: GPST-2.  $\gamma x / \sqrt{\operatorname{mean}(x^2) + 10^{-5}}$
 
+    Raises ValueError if shapes or dtypes do not fit.
+
     >>> rms_norm(np.array([[1e5, -7e5]]), np.array([5.0, 10.0])).round(6)  # the root is 5e5
     array([[  1., -14.]])
     """
+    check_shapes(x=(x, "Td"), scale=(scale, "d"), like=x)
     return np.asarray(scale * x / np.sqrt((x * x).mean(axis=1, keepdims=True) + EPSILON))
 
 
@@ -75,12 +79,13 @@ def rotate(x: Float) -> Float:
     Spec: GPST-2.  Features 2m and 2m + 1 as a complex number, times $e^{i t \omega_m}$, $\omega_m = 10^{-8m/D}$
 
     x : [T, H, D] float, D even; row t stands at position t -> [T, H, D] float
+    Raises ValueError if D is odd.
 
     >>> rotate(np.array([[[1.0, 0.0]], [[1.0, 0.0]]])).round(4).tolist()  # by 0 and by 1 radian
     [[[1.0, 0.0]], [[0.5403, 0.8415]]]
     """
-    angle = np.arange(len(x))[:, np.newaxis, np.newaxis] * 1e4 ** (-np.arange(0, x.shape[2], 2) / x.shape[2])
-    z = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angle)  # [T, H, D / 2]
+    sin, cos = np.split(sinusoids(np.arange(len(x)), x.shape[2])[:, np.newaxis], 2, axis=2)  # [T, 1, D / 2]
+    z = (x[..., ::2] + 1j * x[..., 1::2]) * (cos + 1j * sin)  # [T, H, D / 2]
     return np.stack([z.real, z.imag], axis=-1).reshape(x.shape).astype(x.dtype)
 
 

@@ -8,6 +8,12 @@ import numpy as np
 import pytest
 
 from refimpl import brute, transformer
+from refimpl.fasttrees.cells import convolution
+from refimpl.fasttrees.cells import parameter_shapes as cell_shapes
+from refimpl.fasttrees.stack import stack
+from refimpl.gpst.composition import pair_attention
+from refimpl.gpst.generator import step_logps
+from refimpl.gpst.parser import Config, rms_norm, rotate
 from refimpl.gpst.pruned_chart import merge_order
 from refimpl.layers import cross_entropy, embedding
 from refimpl.transformer_grammars.segments import segments
@@ -33,6 +39,16 @@ ALBERT = {
 }  # fmt: skip
 RELEASED = {name: np.ones(shape) for name, shape in released_shapes(2, 1).items()}
 IDS = np.array([0, 1])
+WITHOUT = Config(1, 1, 1, surrogate=False)
+GENERATOR = {
+    "embedding": EYE, "position": np.ones((9, 2)), "bos": np.ones(2), "placeholder": np.ones(2), "down": EYE,
+    "down_bias": np.zeros(2), "action.in": EYE, "action.in_bias": np.zeros(2), "action.out": EYE,
+    "action.out_bias": np.zeros(2),
+    "action_norm.scale": np.ones(2), "action_norm.bias": np.zeros(2), "token_norm.scale": np.ones(2),
+    "token_norm.bias": np.zeros(2), "word.in": EYE, "word.in_bias": np.zeros(2), "word.out": EYE,
+    "word.out_bias": np.zeros(2),
+}  # fmt: skip
+LSTM = {f"cells.{k}.{name}": np.ones(s) for k in (0, 1) for name, s in cell_shapes("lstm", 2, 2).items()}
 
 
 def of_albert(types: int = 2, **changed: np.ndarray) -> np.ndarray:
@@ -68,6 +84,18 @@ def gpst(_: object) -> tuple[float, float, np.ndarray]:
         (lambda: of_albert(position=np.zeros((9, 1))), r"position: shape \(9, 1\)"),
         (lambda: of_albert(type=np.zeros((2, 1))), r"type: shape \(2, 1\)"),
         (lambda: merge_order([0, 5, 1], [(0, 3), (1, 2)]), r"atoms: two of \[\(0, 3\), \(1, 2\)\] share a word"),
+        (lambda: rms_norm(EYE, ONE), r"scale: shape \(1,\)"),
+        (lambda: rotate(np.ones((2, 1, 3))), "d: 3 is not even"),
+        (lambda: pair_attention(EYE, np.ones((2, 1)), {}, 1), r"roles: shape \(2, 1\)"),
+        (lambda: step_logps(WITHOUT, GENERATOR | {"position": np.ones((9, 1))}, []), r"position: shape \(9, 1\)"),
+        (lambda: step_logps(WITHOUT, GENERATOR | {"bos": ONE}, []), r"embedding: shape \(2, 2\), expected \(any, 1\)"),
+        (lambda: step_logps(WITHOUT, GENERATOR | {"placeholder": ONE}, [0, 1, -1]), r"placeholder: shape \(1,\)"),
+        (lambda: step_logps(WITHOUT, GENERATOR, [0, 1, -2]), "actions: -2 of 2 sub-trees"),
+        (lambda: convolution(EYE, np.ones((2, 2, 2)), ONE), r"conv.bias: shape \(1,\)"),
+        (lambda: stack("lstm", LSTM, EYE, keep=[ONE]), r"keep: layer 0: shape \(1,\)"),
+        (lambda: merge_order([0, 5, 1], [(0, 3), (2, 1)]), r"\(2, 1\)\] is no span of 4 words"),
+        (lambda: merge_order([0, 5, 1], [(3, 4)]), r"\(3, 4\)\] is no span of 4 words"),
+        (lambda: merge_order([0, 5, 1], [(-1, 0)]), r"\(-1, 0\)\] is no span of 4 words"),
         (
             lambda: sample(gpst_actions(gpst, [0, 1]), Limits(1), 1, seed=0, n_given=-1),
             "n_words, n_given: 1, -1: nothing to draw",
@@ -93,4 +121,9 @@ def test_the_same_calls_with_right_arguments() -> None:
     classes = {"classes_bias": np.zeros(3)}
     assert transformer.classify(ENCODER | classes, IDS, 1).shape == (3,)
     assert model.classify(ENCODER | CHART | classes, IDS, 1).shape == (3,)
+    assert rms_norm(EYE, np.ones(2)).shape == rotate(np.ones((2, 1, 2)))[:, 0].shape == (2, 2)
+    assert len(step_logps(WITHOUT, GENERATOR, [0, 1, -1])[2]) == 2
+    assert convolution(EYE, np.ones((2, 2, 2)), np.ones(2)).shape == (2,)
+    assert stack("lstm", LSTM, EYE, keep=[np.ones(2)])[0].shape == (2, 2)
+    assert merge_order([0, 5, 1], [(0, 1), (2, 3)]) == [0, 2, 1]
     assert len(surprisals(gpst_actions(gpst, [0, 1]), Limits(5, one_pool=True), 2)) == 2
