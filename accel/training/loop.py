@@ -138,6 +138,8 @@ def train(
         raise TrainingError(f"select: {model.__name__} has no accuracy to select by")
     if training.select == "f1" and measure is None:
         raise TrainingError("select: f1, but no gold trees are parsed in a validation; use --validation-gold")
+    if training.select == "matthews" and measure is None:
+        raise TrainingError("select: matthews is the correlation of CoLA, of the task glue; use loss or accuracy")
     run = start(ops, model, config, training, communicator, vocabulary, initial, frozen)
     if (directory / NEWEST).exists():
         position = restore_run(run, directory / NEWEST)

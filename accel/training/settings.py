@@ -23,7 +23,7 @@ from accel.training.schedule import learning_rate, noam
 OPTIMIZERS = ("adam", "sgd", "nt_asgd")
 DECAYS = ("penalty", "decoupled")
 SCHEDULES = ("cosine", "linear", "constant", "plateau", "noam")
-SELECTIONS = ("loss", "accuracy", "f1")
+SELECTIONS = ("loss", "accuracy", "f1", "matthews")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class TrainingConfig:
     stop_after: int = 0  # validations in a row without progress that end the training; 0: never
     nonmonotone: int = 5  # validations that NT-ASGD waits
     restart_after: int = 0  # the validation after which NT-ASGD averages anew, until it stalls once more; 0: none
-    select: str = "loss"  # or "accuracy", "f1": the validation result that selects the best checkpoint and the plateau
+    select: str = "loss"  # or one of `SELECTIONS`: the validation result of the best checkpoint and the plateau
     keep_checkpoints: int = 0  # how many of the last checkpoints to keep, each under its step, for an average
     recompute: bool = False  # layers in the backward pass, instead of keeping their arrays
     precision: str = "float32"  # or "tf32", "bf16": of the factors of matrix products on a GPU, see `grove train`

@@ -16,6 +16,8 @@ from accel.evaluation.classification import matthews
 from accel.tasks.glue import METRICS, PARTS
 from accel.tasks.sentences import batches_of
 from accel.trained.opening import open_model
+from accel.training.checkpoint import read_state
+from accel.training.run import BEST
 from tests.fixtures.command_line import Grove, settings, with_options
 from tests.fixtures.glue_files import FILES, write_glue
 from tests.fixtures.gpst_runs import TASK
@@ -73,6 +75,18 @@ def test_matthews_is_that_of_both_development_files(tmp_path: Path, grove: Calla
         answers += np.where(right, batch.labels, 1 - batch.labels).tolist()
     figures = json.loads((tmp_path / "run" / "evaluation.json").read_text())
     assert len(labels) == 5 == figures["examples"] and figures["matthews"] == matthews(labels, answers)
+
+
+def test_the_best_model_of_cola_has_the_highest_correlation(tmp_path: Path) -> None:
+    """By accuracy the first one would stay that gives all sentences the more frequent class: its correlation is 0."""
+    write_glue(tmp_path, "cola")
+    more = ("--steps", 12, "--set", "validate_every=1", "--set", "maximum_rate=0.05")
+    assert cli.main(tuning(tmp_path, "cola", tmp_path / "run", *more)) == 0
+    lines = [line for line in metrics(tmp_path / "run") if "validation_matthews" in line]
+    best = max(lines, key=lambda line: line["validation_matthews"])
+    assert best["validation_matthews"] > 0 and read_state(tmp_path / "run" / BEST)["step"] == best["step"]
+    figures = json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    assert figures["matthews"] == pytest.approx(best["validation_matthews"], abs=1e-6)
 
 
 @pytest.mark.parametrize("model", ["gpst", "gpt2"])
