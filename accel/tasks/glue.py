@@ -103,9 +103,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         lambda: _batches(model, start.vocabulary, validation, size, **reading),
         f"{len(data):,} examples of {_labels(classes)}; {len(validation):,} for validation{cut}",
         initial=start.initial,
-        measure=_measure_of(
-            ops, Model(options.out, config, {}, start.vocabulary, None, model), parts, training, options
-        ),
+        measure=_measure_of(ops, untrained, parts, training, options),
         notes=(_vocabulary(start.vocabulary), *left_out, *filter(None, map(_broken, (part, *held_out)))),
     )
 

@@ -58,9 +58,7 @@ def step_logps(
             stack.append(leaves(p, np.array([action]))[0])
             rows.append(p["embedding"][action])
         elif action < -1 or len(stack) < 2:
-            raise ValueError(
-                f"actions: {'COMP' if action == -1 else action} of {len(stack)} sub-trees in {actions}"
-            )
+            raise ValueError(f"actions: {'COMP' if action == -1 else action} of {len(stack)} sub-trees in {actions}")
         else:
             right, left = stack.pop(), stack.pop()
             stack.append(norm(compose(left, right, part(p, "composition"), config.compose_heads)))
