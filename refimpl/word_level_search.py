@@ -60,8 +60,10 @@ def gpst_actions(logps: Gpst, sentence: Sequence[int] = (), more: bool = False, 
 
     logps : from the actions so far to log p(COMP), log p(GEN), and [V] log p(word | GEN)
     sentence : [n] int, the words; more : any words may follow; end : a word after which a text does not go on
-    The model raises ValueError for a word outside 0..V-1.
+    Raises ValueError if `end` is in the sentence; the model does for a word outside 0..V-1.
     """
+    if end in sentence:
+        raise ValueError(f"end: {end} is a word of the sentence")
 
     def model(actions: Sequence[int]) -> list[Step]:
         n = sum(action >= 0 for action in actions)
@@ -168,10 +170,14 @@ def surprisals(model: Model, limits: Limits, n_words: int) -> list[float]:
 
     Spec: WS-3, WS-7.  $-\log_2 p(x_t \mid x_{<t}) = \log_2 p(x_{\le t-1}) - \log_2 p(x_{\le t})$
 
+    Raises ValueError as `word_level_search`, and if the sentence has fewer words.
+
     >>> surprisals(gpst_actions(lambda actions: (-1.0, 0.0, np.log([0.5, 0.5])), [0, 1]), Limits(1), 2)
     [1.0, 1.0]
     """
-    logps = word_level_search(model, limits, n_words, complete=False)[1]
+    pool, logps = word_level_search(model, limits, n_words, complete=False)
+    if all(h.n_words < n_words for h in pool):
+        raise ValueError(f"n_words: the sentence has no word {n_words - 1}")
     return [float(bits) for bits in np.diff([0.0, *logps]) / -math.log(2)]
 
 
