@@ -116,7 +116,7 @@ def beam_search(step_logp: StepLogp, beam: int, length_penalty: float, max_lengt
     >>> [beam_search(step_logp, beam, 0.0, 2, end=0) for beam in (1, 2)]
     [[1], [2]]
     """
-    if beam < 1 or max_length < 1 or length_penalty < 0:
+    if beam < 1 or max_length < 1 or not 0 <= length_penalty < math.inf:
         raise ValueError(f"beam, length_penalty, max_length: {beam}, {length_penalty}, {max_length} are out of range")
     unfinished: list[tuple[list[int], float]] = [([], 0.0)]
     finished = []

@@ -43,14 +43,23 @@ def test_causal_attention_is_attention_to_less(seed: int, n: int, memory: int) -
         np.testing.assert_allclose(lse[i], alone_lse[0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("gate", GATES)
-@given(seed=seeds)
-def test_permuted_rows(gate: str, seed: int) -> None:
-    """ED-2 L3; with a convolution the order matters."""
+def is_permuted(gate: str, seed: int) -> bool:
+    """Return whether permuted rows give permuted rows."""
     layer = {name[10:]: x for name, x in random_parameters(seed, gate).items() if name.startswith("encoder.0.")}
     x, places = floats("unit", seed, 5, D), [3, 0, 4, 1, 2]
-    same = np.allclose(block(layer, x[places], HEADS), block(layer, x, HEADS)[places], rtol=1e-9)
-    assert same or gate == "causal"
+    return np.allclose(block(layer, x[places], HEADS), block(layer, x, HEADS)[places], rtol=1e-9)
+
+
+@pytest.mark.parametrize("gate", ["none", "positionwise"])
+@given(seed=seeds)
+def test_permuted_rows(gate: str, seed: int) -> None:
+    """ED-2 L3."""
+    assert is_permuted(gate, seed)
+
+
+def test_order_of_rows() -> None:
+    """ED-2 L3: with a convolution the order matters; with some parameters its ReLU lets nothing through."""
+    assert not any(is_permuted("causal", seed) for seed in range(5))
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -112,11 +121,32 @@ def test_narrow_beam_is_greedy(seed: int, length: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("steps", "beam", "expected"),
+    [
+        ({(): [0.2, 0.5, 0.3], (1,): [0.3, 0.3, 0.4]}, 1, [1, 2]),  # two continuations are looked at; the end is third
+        ({(): [0.2, 0.3, 0.5], (2,): [0.0, 0.5, 0.5]}, 1, [2, 1]),  # of equal continuations the lower token
+        ({(): [0.0, 0.5, 0.5], (1,): [0.0, 0.5, 0.5], (2,): [0.0, 0.5, 0.5]}, 2, [1, 1]),
+        ({(): [0.5, 0.5, 0.0], (1,): [1.0, 0.0, 0.0]}, 1, []),  # of equal sequences the shorter
+    ],
+)
+def test_what_is_looked_at_and_ties(steps: dict[tuple[int, ...], list[float]], beam: int, expected: list[int]) -> None:
+    """ED-6: of 2 `beam` continuations; ties go to the shorter one, the likelier prefix, the lower token."""
+
+    def step_logp(tokens: list[int]) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(steps[tuple(tokens)])
+
+    assert beam_search(step_logp, beam, 0.0, 2, end=0) == expected
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"beam": 0}, "out of range"),
         ({"max_length": 0}, "out of range"),
         ({"length_penalty": -0.1}, "out of range"),
+        ({"length_penalty": np.nan}, "out of range"),
+        ({"length_penalty": np.inf}, "out of range"),
         ({"step_logp": lambda tokens: [np.nan]}, "no log-probability"),
         ({"step_logp": lambda tokens: [0.5]}, "no log-probability"),
         ({"step_logp": lambda tokens: [-np.inf]}, "no sequence is possible"),
