@@ -50,7 +50,7 @@ def keep_mask(elements: int | Int, rate: float, seed: int) -> Float:
         raise ValueError(f"rate: {rate} is outside [0, 1)")
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed: {seed} is outside 0..2^64-1")
-    numbers = np.arange(elements) if isinstance(elements, int) else elements
+    numbers = np.arange(elements) if isinstance(elements, (int, np.integer)) else elements
     multipliers = np.zeros(numbers.shape)
     for index, i in np.ndenumerate(numbers):
         if random_bits(int(i), seed) >> 32 >= math.floor(rate * 2**32):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.checks import Int, Parameters, part
+from refimpl.checks import Int, Parameters, check_least, part
 from refimpl.gpst.generator import action_logps
 from refimpl.gpst.inside_outside import BySpan, Split, induced_tree, inside, outside
 from refimpl.gpst.parser import Config, encode, leaves
@@ -57,8 +57,7 @@ def losses(
     [0.5, 0.5]
     """
     p, n_words, n_sentences = parameters, sum(map(len, sentences)), len(sentences)
-    if n_sentences == 0:
-        raise ValueError("sentences: none")
+    check_least(1, sentences=n_sentences)
     table = p["embedding"] if config.head == "mlp" else leaves(p, np.arange(len(p["embedding"])))
     bias, composition = np.zeros(len(table), table.dtype), part(p, "composition")
     ae, height, parser, trees, surrogates = 0.0, 0.0, 0.0, list[list[Split]](), list[BySpan]()

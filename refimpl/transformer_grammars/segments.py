@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refimpl.checks import Int, check_least
-from refimpl.transformer_grammars.stack_compose import Reading, attend_sets, check_reading, depths
+from refimpl.checks import Int, check_known, check_least
+from refimpl.transformer_grammars.stack_compose import Reading, attend_sets, depths
 from refimpl.trees import CNT1, CNT2, ONT, T  # noqa: F401 - T stands in an example
 
 
@@ -33,7 +33,7 @@ def segments(
 
     types : [T'] ActionType; segment_length : L >= 1; memory_length : M >= 0.
     reading : "corrected" or "printed"; as printed, CNT2 misses itself, and elements that stay in memory twice are lost.
-    Raises ValueError as `check_segmentation`, `stack_compose.check_types` and `stack_compose.check_reading`.
+    Raises ValueError as `check_segmentation`, `stack_compose.check_types`, and for another reading.
 
     <s> (NP | bird NP) | NP): the last segment sees the start symbol and NP) in the memory, and itself.
 
@@ -43,7 +43,7 @@ def segments(
     """
     L, M = segment_length, memory_length
     check_segmentation(L, M, memory, positions)
-    check_reading(reading)
+    check_known("reading", reading, get_args(Reading))
     if memory == "shift":
         return shifted_segments(types, L, M, reading, positions)
     depth = depths(types)

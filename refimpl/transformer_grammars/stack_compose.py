@@ -27,7 +27,7 @@ def attend_sets(types: Sequence[int], reading: Reading = "corrected") -> list[li
     [[0], [0, 1], [0, 1, 2], [1, 2, 3], [0, 3, 4]]
     """
     check_types(types)
-    check_reading(reading)
+    check_known("reading", reading, get_args(Reading))
     S: list[int] = []  # 1: empty stack
     A: list[set[int]] = [set() for _ in types]  # 2: row i holds every j with A_ij = 1
     for i in range(len(types)):  # 3
@@ -74,11 +74,6 @@ def relative_positions(types: Sequence[int], reading: Reading = "corrected") -> 
     return np.where(attention_mask(types, reading), depth[:, None] - depth, 0)
 
 
-def check_reading(reading: str) -> None:
-    """Raise ValueError unless a reading is one of `Reading`. Spec: SC-1."""
-    check_known("reading", reading, get_args(Reading))
-
-
 def check_types(types: Sequence[int]) -> None:
     """Raise ValueError that names the position unless the types are a prefix of trees with doubled CNT. Spec: SC-5.
 
@@ -94,6 +89,6 @@ def check_types(types: Sequence[int]) -> None:
             raise ValueError(f"position {i}: unknown type {types[i]}")
         if (i > 0 and types[i - 1] == CNT1) != (types[i] == CNT2):
             raise ValueError(f"position {i}: CNT1 and CNT2 must come in pairs")
-        n_open += (types[i] == ONT) - (types[i] == CNT1)
+        n_open += int(types[i] == ONT) - int(types[i] == CNT1)
         if n_open == 0:
             raise ValueError(f"position {i}: CNT1 closes no open non-terminal")

@@ -195,7 +195,7 @@ def test_noise_is_numbered_by_words() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda p: losses(CONFIG, p, []), "sentences: none"),
+        (lambda p: losses(CONFIG, p, []), "sentences: 0 is below 1"),
         (lambda p: losses(CONFIG, p, [np.array([], int)]), "n: an empty sentence"),
         (lambda p: losses(CONFIG, p, [np.array([1]), np.array([], int)]), "n: an empty sentence"),
         (lambda p: losses(CONFIG, p, [np.array([5])]), "ids: outside 0..4"),
