@@ -149,7 +149,7 @@ def _answers(ops: ModuleType, model: Model, examples: Examples) -> np.ndarray:
 
 
 def _recipe(name: str, training: TrainingConfig) -> TrainingConfig:
-    """Return the training of a set: scores have no accuracy to select by, and on CoLA one class alone has a high one."""
+    """Return the training of a set: scores have no accuracy to select by; on CoLA one class has a high one."""
     if name == "cola":
         return replace(training, select="matthews")
     return training if SETS[name].classes else replace(training, select="loss")
