@@ -159,7 +159,7 @@ TASKS = {
     ),
     "treeformer/glue_sst2": TaskTable(ALBERT, {"accuracy": "accuracy, %"}, "albert"),
     "treeformer/glue_cola": TaskTable(
-        ALBERT, {"correlation": "Matthews correlation, %"}, "albert", {"albert": "56.4", "albert_treeformer": "61.5"}
+        ALBERT, {"matthews": "Matthews correlation, %"}, "albert", {"albert": "56.4", "albert_treeformer": "61.5"}
     ),
 }  # fmt: skip
 SOURCES = {

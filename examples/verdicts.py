@@ -74,7 +74,7 @@ CLAIMS = (
     *claims("Table 7", ("fasttrees/trees",), "F1, trees", ("on_lstm", "fasttrees")),
     *claims("Table 1", ("treeformer/translation",), "BLEU, best", CHART, RELEASED),
     *claims("Table 2, ROUGE-1", ("treeformer/summarisation",), "ROUGE, 1", RELEASED),
-    *claims("Table 3, CoLA", ("treeformer/glue_cola",), "correlation", ON_ALBERT),
+    *claims("Table 3, CoLA", ("treeformer/glue_cola",), "matthews", ON_ALBERT),
     *claims("Table 3, SST-2", ("treeformer/glue_sst2",), "accuracy", ON_ALBERT),
     *claims("Table 4, COGS", ("treeformer/cogs_30000_steps", "treeformer/cogs"), "accuracy, gen", CHART),
     *claims("Table 4, CoGnition", ("treeformer/cognition",), "error, instances", RELEASED),
