@@ -40,7 +40,7 @@ class TreeError(ValueError):
 class Tree:
     """A constituent: its label and its children, each a `Tree` or a word. Trees are equal when their actions are.
 
-    Spec: TREE-1.
+    Spec: TREE-1.  Raises ValueError for a word that is empty, START, or holds a bracket or white space.
 
     >>> Tree("NP", ("the", "bird"))
     Tree('(NP the bird)')
@@ -48,6 +48,10 @@ class Tree:
 
     label: str
     children: tuple[Tree | str, ...]
+
+    def __post_init__(self) -> None:
+        if bad := [x for x in self.children if isinstance(x, str) and (x == START or not _ACTION.fullmatch(f"({x}"))]:
+            raise ValueError(f"words: {bad[0]!r} is {START}, or empty, or holds a bracket or white space")
 
     def __eq__(self, other: object) -> bool:
         return actions(self) == actions(other) if isinstance(other, Tree) else NotImplemented

@@ -74,9 +74,9 @@ def check_options(model: Model, options: Mapping[str, Any]) -> None:
 
 
 def tree_of(vocabulary: Vocabulary, actions: Sequence[int], words: Sequence[str]) -> Tree:
-    """Return the tree that the actions build over the words."""
+    """Return the tree that the actions build over the words, with -LRB- and -RRB- for brackets within them."""
     levels: list[list[Tree | str]] = [[]]
-    remaining_words = iter(words)
+    remaining_words = (word.replace("(", "-LRB-").replace(")", "-RRB-") for word in words)
     for action in actions:
         action_type = vocabulary.type_of[action]
         if action_type == ActionType.ONT:

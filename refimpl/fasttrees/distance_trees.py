@@ -13,7 +13,8 @@ def distance_trees(words: list[str], distances: list[float] | Float, split: str 
 
     words : n str, n >= 1; distances : [n] float, how much of the tree ends before each word.
     split : "biased", or "unbiased": [left right], where right begins with the greatest of all but the first.
-    Raises ValueError if there is no word, lengths differ, a distance is not finite, or `split` is unknown.
+    Raises ValueError if there is no word, lengths differ, a distance is not finite, `split` is unknown,
+    or a word is none of a `Tree`.
 
     >>> str(distance_trees(["a", "b", "c", "d"], [9, 1, 3, 2]))
     '(X a (X b (X c d)))'

@@ -133,7 +133,8 @@ def chart_trees(chart: Chart, words: list[str] | None = None) -> Tree:
 
     chart : only its weights are read; words : n str, or None: the numbers of the words, from 0.
     -> Tree; all labels "X", every node has two children (one word: one child).
-    Raises ValueError if the chart ends below the whole sentence, a weight is not finite, or there are not n words.
+    Raises ValueError if the chart ends below the whole sentence, weights are not finite or
+    not one a split, there are not n words, or one is no word of a `Tree`.
 
     >>> weights = {(0, 1): np.array([1.0]), (1, 2): np.array([1.0]), (0, 2): np.array([0.25, 0.75])}
     >>> str(chart_trees(Chart(3, {}, weights), ["old", "men", "sing"]))
@@ -146,7 +147,8 @@ def chart_trees(chart: Chart, words: list[str] | None = None) -> Tree:
     if n > 1 and (0, n - 1) not in weights:
         height = max((j - i + 1 for i, j in weights), default=1)
         raise ValueError(f"{n} tokens, but the chart ends at height {height}: no root")
-    for row in weights.values():
+    for (i, j), row in weights.items():
+        check_shape(f"weights: {(i, j)}", row, j - i)
         check_finite("weights", row)
 
     def node(i: int, j: int) -> Tree | str:

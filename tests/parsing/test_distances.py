@@ -14,9 +14,11 @@ import accel
 from accel import cli
 from accel.data.vocabularies.words import Words
 from accel.parsing.distances import distances, induced_spans, induced_tree
+from accel.parsing.labelled import tree_of
 from accel.trained.opening import Model
 from accel.training.run import BEST
 from refimpl.fasttrees.distance_trees import distance_trees
+from refimpl.trees import ActionType
 from tests.fixtures.fasttrees_runs import KNOWN, save_classifier
 
 OPS = accel.load("cpu")
@@ -173,3 +175,11 @@ def test_mistakes(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(arguments) == 2
         assert message in capsys.readouterr().err
     assert not (run / "x.svg").exists()
+
+
+def test_brackets_within_words() -> None:
+    """A searched tree holds them as the Penn Treebank does, like any other."""
+    types = [ActionType.ONT, ActionType.CNT1, ActionType.T]
+    vocabulary = SimpleNamespace(type_of=types, symbols=["(X", "X)", "a"], begins_word=[True] * 3)
+    tree = tree_of(vocabulary, [0, 2, 2, 1], ["hi", ":-)"])
+    assert tree == induced_tree([(0, 1)], ["hi", ":-)"]) and str(tree) == "(X hi :--RRB-)"

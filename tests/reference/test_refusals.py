@@ -10,15 +10,19 @@ import pytest
 from refimpl import brute, transformer
 from refimpl.fasttrees.cells import convolution
 from refimpl.fasttrees.cells import parameter_shapes as cell_shapes
+from refimpl.fasttrees.distance_trees import distance_trees
 from refimpl.fasttrees.stack import stack
 from refimpl.gpst.composition import pair_attention
 from refimpl.gpst.generator import step_logps
 from refimpl.gpst.parser import Config, rms_norm, rotate
 from refimpl.gpst.pruned_chart import merge_order
 from refimpl.layers import cross_entropy, embedding
+from refimpl.randomness import keep_mask
 from refimpl.transformer_grammars.segments import segments
-from refimpl.transformer_grammars.stack_compose import attend_sets
+from refimpl.transformer_grammars.span_parser import sample_trees
+from refimpl.transformer_grammars.stack_compose import attend_sets, attention_mask, depths, relative_positions
 from refimpl.treeformer import albert, cky_pooling, model
+from refimpl.treeformer.cky_pooling import chart_trees
 from refimpl.treeformer.released import released_shapes
 from refimpl.trees import ActionType
 from refimpl.word_level_search import Limits, gpst_actions, sample, surprisals, tree_actions
@@ -39,6 +43,7 @@ ALBERT = {
 }  # fmt: skip
 RELEASED = {name: np.ones(shape) for name, shape in released_shapes(2, 1).items()}
 IDS = np.array([0, 1])
+WEIGHTS = cky_pooling.Chart(2, {}, {(0, 1): ONE})
 WITHOUT = Config(1, 1, 1, surrogate=False)
 GENERATOR = {
     "embedding": EYE, "position": np.ones((9, 2)), "bos": np.ones(2), "placeholder": np.ones(2), "down": EYE,
@@ -96,6 +101,13 @@ def gpst(_: object) -> tuple[float, float, np.ndarray]:
         (lambda: merge_order([0, 5, 1], [(0, 3), (2, 1)]), r"\(2, 1\)\] is no span of 4 words"),
         (lambda: merge_order([0, 5, 1], [(3, 4)]), r"\(3, 4\)\] is no span of 4 words"),
         (lambda: merge_order([0, 5, 1], [(-1, 0)]), r"\(-1, 0\)\] is no span of 4 words"),
+        (lambda: distance_trees(["hi", ":-)"], [1, 2]), r"words: ':-\)' is"),
+        (lambda: distance_trees(["hi", ""], [1, 2]), "words: '' is"),
+        (lambda: chart_trees(WEIGHTS, ["hi", "a b"]), "words: 'a b' is"),
+        (lambda: list(brute.all_trees(["<s>", "b"])), "words: '<s>' is"),
+        (lambda: chart_trees(cky_pooling.Chart(2, {}, {(0, 1): np.ones(2)})), r"weights: \(0, 1\): shape \(2,\)"),
+        (lambda: surprisals(gpst_actions(gpst, [0, 1]), Limits(5), 3), "n_words: the sentence has no word 2"),
+        (lambda: gpst_actions(gpst, [0, 1], more=True, end=1), "end: 1 is a word of the sentence"),
         (
             lambda: sample(gpst_actions(gpst, [0, 1]), Limits(1), 1, seed=0, n_given=-1),
             "n_words, n_given: 1, -1: nothing to draw",
@@ -121,9 +133,29 @@ def test_the_same_calls_with_right_arguments() -> None:
     classes = {"classes_bias": np.zeros(3)}
     assert transformer.classify(ENCODER | classes, IDS, 1).shape == (3,)
     assert model.classify(ENCODER | CHART | classes, IDS, 1).shape == (3,)
+    assert distance_trees(["hi", ":-"], [1, 2]) == chart_trees(WEIGHTS, ["hi", ":-"])
+    assert len(surprisals(gpst_actions(gpst, [0, 1], end=2), Limits(5), 2)) == 2
     assert rms_norm(EYE, np.ones(2)).shape == rotate(np.ones((2, 1, 2)))[:, 0].shape == (2, 2)
     assert len(step_logps(WITHOUT, GENERATOR, [0, 1, -1])[2]) == 2
     assert convolution(EYE, np.ones((2, 2, 2)), np.ones(2)).shape == (2,)
     assert stack("lstm", LSTM, EYE, keep=[np.ones(2)])[0].shape == (2, 2)
     assert merge_order([0, 5, 1], [(0, 1), (2, 3)]) == [0, 2, 1]
     assert len(surprisals(gpst_actions(gpst, [0, 1]), Limits(5, one_pool=True), 2)) == 2
+
+
+def test_numbers_of_numpy() -> None:
+    """Types and a count may be NumPy's."""
+    types = np.array(SENTENCE)
+    assert attend_sets(types) == attend_sets(SENTENCE) and depths(types) == depths(SENTENCE)
+    np.testing.assert_array_equal(attention_mask(types), attention_mask(SENTENCE))
+    np.testing.assert_array_equal(relative_positions(types), relative_positions(SENTENCE))
+    assert len(segments(types, 2, 2)) == len(segments(types, 2, 2, memory="shift")) == 3
+    assert keep_mask(np.int64(3), 0.0, 0).tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.filterwarnings("error")
+def test_draws_of_likely_trees_warn_of_nothing() -> None:
+    """SP-5: a tree that is never drawn has no logarithm."""
+    scores = np.zeros((1, 1, 3))
+    scores[0, 0] = 0.0, -1.0, -2000.0
+    assert [tree for _, tree in sample_trees(scores, 1, seed=0)] == [[(0, 0, 0)]]

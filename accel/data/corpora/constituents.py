@@ -45,16 +45,20 @@ def constituents(tree: Tree) -> list[Constituent]:
 def tree_of(chains: Iterable[Constituent], sentence: Sequence[str]) -> Tree:
     """Return the tree with these constituents, in any order, over the words: the inverse of `constituents`.
 
+    Brackets within words become -LRB- and -RRB-, as in the Penn Treebank.
+
     Examples
     --------
     >>> tree_of([("S VP", 1, 2), ("S", 0, 2)], ["she", "sees", "him"])
     Tree('(S she (S (VP sees him)))')
+    >>> tree_of([("S", 0, 1)], ["hi", ":-)"])
+    Tree('(S hi :--RRB-)')
     """
     children: list[Tree | str] = []
     begins: list[int] = []  # the first word of each
     agenda = sorted(chains, key=lambda x: (x[2], -x[1]), reverse=True)
     for position, word in enumerate(sentence):
-        children.append(word)
+        children.append(word.replace("(", "-LRB-").replace(")", "-RRB-"))
         begins.append(position)
         while agenda and agenda[-1][2] == position:
             chain, first, _ = agenda.pop()
