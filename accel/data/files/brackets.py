@@ -11,7 +11,7 @@ from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
-from refimpl.trees import ActionType, Tree, TreeError, action_type, actions
+from refimpl.trees import START, ActionType, Tree, TreeError, action_type, actions
 
 _WORD = r"[^ \t\r\n\f\v()]+"
 _TOKEN = re.compile(
@@ -124,6 +124,8 @@ class Brackets:
     def _word(self, word: str, line: int, text: str, number: int) -> None:
         if not self._opened or not self._opened[-1].label:
             raise _error(line, text, number, f"terminal outside the root: {_short(word)}")
+        if word == START:
+            raise _error(line, text, number, f"{START} begins the actions of every tree, and is no word: write another")
         self._opened[-1].children.append(word)
         self._opened[-1].n_bare += 1
 
