@@ -104,7 +104,7 @@ COLUMN = Reading(documents="column")
         ("(S a)\n\n  (S a))\n", Reading(), 3, 8, "extra closing"),
         ("(S (NP ))", Reading(), 1, 8, "empty constituent"),
         ("(S a)\nb (S c)\n", Reading(), 2, 1, "terminal outside the root"),
-        ("(S a)\n(S a (X <s>))\n", Reading(), 2, 9, "<s> begins the actions of every tree, and is no word"),
+        ("(S a)\n(S a (X <s>))\n", Reading(), 2, 6, "<s> begins the actions of every tree, and is no word"),
         ("id\t(S ())\n", COLUMN, 1, 7, "empty label"),
         ("id\t(S a)\n(S b)\n", COLUMN, 2, 1, "no name of a document"),
         ("(S a)\n(S ä)\n".encode("latin-1"), Reading(), 2, 4, "not UTF-8: 0xe4: convert the file"),

@@ -88,7 +88,7 @@ class Brackets:
         """Yield the trees that end with these tokens, each a tag and its word, a word, or a bracket or word."""
         opened, (drop_traces, drop_function_tags, drop_tags) = self._opened, self._drops
         for number, (tag, word, token) in enumerate(tokens):
-            if tag and opened and opened[-1].label:  # the same as three tokens, in one step
+            if tag and word != START and opened and opened[-1].label:  # the same as three tokens, in one step
                 parent = opened[-1]
                 if drop_traces and tag == "-NONE-":
                     parent.has_lost = True
