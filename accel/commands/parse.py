@@ -72,7 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--convention", choices=CONVENTIONS, help=help_text)
     parser.add_argument("--preset", choices=tuple(PRESETS), help="the spans that count for F1 (default: fasttrees)")
     parser.add_argument(
-        "--out", type=Path, metavar="TREES", help="write the trees to this file (default: to stdout, without --gold)"
+        "--out",
+        type=Path,
+        metavar="TREES",
+        help="write the trees to this file, called TREES.part until all are there (default: to stdout, without --gold)",
     )
     parser.add_argument(
         "--picture", type=Path, metavar="PICTURE", help="draw one tree beside the gold tree, .svg or .png"

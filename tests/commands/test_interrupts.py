@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from time import monotonic, sleep
 
 import pytest
@@ -13,6 +15,7 @@ from accel.commands.interrupts import heard
 
 AT_IMPORT = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def hook(event, arguments):
     if event == "import" and arguments[0] == "datetime" and "numpy" in sys.modules:  # by NumPy's own code in C
         os.kill(os.getpid(), signal.SIGINT)
@@ -22,6 +25,15 @@ sys.exit(main(["score", "--help"]))
 """
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """As from a terminal: what a shell begins in the background ignores interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_in_a_callback_comes_again() -> None:
     """From which Python drops every exception."""
     entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)

@@ -219,7 +219,7 @@ def test_averaged_descent_is_pytorch_s(average_from: int | None) -> None:
     [
         ({"optimizer": "lion"}, "optimizer: 'lion', but there is no such choice; use adam, sgd or nt_asgd"),
         ({"schedule": "step"}, "schedule: 'step', but there is no such choice"),
-        ({"select": "bleu"}, "select: 'bleu', but there is no such choice; use loss, accuracy or f1"),
+        ({"select": "bleu"}, "select: 'bleu', but there is no such choice; use loss, accuracy, f1 or matthews"),
         ({"optimizer": "nt_asgd", "select": "accuracy"}, "select: 'accuracy', but nt_asgd selects by the loss"),
         ({"own_rate": 1.0}, "own_rate_of: '', but there is an own_rate"),
         ({"own_rate_of": "a"}, "own_rate: None, but own_rate_of is 'a'"),
