@@ -180,27 +180,21 @@ def write_out(path: Path, text: str) -> None:
         write_text(path, text)
 
 
+def replaced(path: Path) -> AbstractContextManager[BinaryIO]:
+    """Return a file to write as `accel.data.files.written.replaced` does; standard output for "-"."""
+    return _standard_output() if is_standard(path) else written.replaced(path)
+
+
+def growing(path: Path) -> AbstractContextManager[BinaryIO]:
+    """Return a file to write as `accel.data.files.written.growing` does; standard output for "-"."""
+    return _standard_output() if is_standard(path) else written.growing(path)
+
+
 @contextmanager
-def replaced(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file to write as `accel.data.files.written.replaced` does; standard output for "-"."""
-    if not is_standard(path):
-        with written.replaced(path) as file:
-            yield file
-        return
+def _standard_output() -> Iterator[BinaryIO]:
     sys.stdout.flush()
     yield sys.stdout.buffer
     sys.stdout.buffer.flush()
-
-
-@contextmanager
-def growing(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file to write as `accel.data.files.written.growing` does; standard output for "-"."""
-    if not is_standard(path):
-        with written.growing(path) as file:
-            yield file
-        return
-    sys.stdout.flush()
-    yield sys.stdout.buffer
 
 
 def written_line_by_line(

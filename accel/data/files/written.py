@@ -26,20 +26,13 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
     OSError
         With the name of the file, as on a full disk.
     """
-    special = is_special(path)
     target = Path(os.path.realpath(path))
-    temporary = path if special else target.with_name(f".{target.name}.{os.getpid()}.partial")
+    temporary = path if is_special(path) else target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        with open(temporary, "wb") as file:
+        with _renamed(path, temporary) as file:
             yield file
-        if not special:
-            os.replace(temporary, target)
-    except OSError as error:
-        if error.filename not in (None, str(temporary)):  # of another file
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
-        if not special:
+        if temporary != path:
             temporary.unlink(missing_ok=True)
 
 
@@ -57,21 +50,28 @@ def growing(path: Path) -> Iterator[BinaryIO]:
     """
     target = Path(os.path.realpath(path))
     names = (target.with_name(f"{target.name}{f'.{k}' if k > 1 else ''}.part") for k in count(1))
-    special = is_special(path)
-    part = path if special else next(name for name in names if not name.exists())
+    part = path if is_special(path) else next(name for name in names if not name.exists())
     try:
-        with open(part, "wb") as file:
+        with _renamed(path, part) as file:
             yield file
-        if not special:
-            os.replace(part, target)
     except KeyboardInterrupt as stop:
-        if not special and part.stat().st_size:
+        if part != path and part.stat().st_size:
             stop.args = (f"interrupted: what is done is in {part}",)
         raise
+    finally:
+        if part != path and part.exists() and not part.stat().st_size:
+            part.unlink()
+
+
+@contextmanager
+def _renamed(path: Path, temporary: Path) -> Iterator[BinaryIO]:
+    """Yield the temporary file of `path`, which gets its name when it is complete; OSError names `path`."""
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+        if temporary != path:
+            os.replace(temporary, os.path.realpath(path))
     except OSError as error:
-        if error.filename not in (None, str(part)):  # of another file
+        if error.filename not in (None, str(temporary)):  # of another file
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        if not special and part.exists() and not part.stat().st_size:
-            part.unlink()
