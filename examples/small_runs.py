@@ -122,7 +122,7 @@ def sizes(seed: int) -> Run:
 
 
 PRETRAINED = Run(
-    "treeformer/albert_pretraining/albert-0", "treeformer/albert_pretraining", 0.4,
+    "treeformer/albert_pretraining/albert-0", "treeformer/albert_pretraining", 0.3,
     train(f"--task masked_words {options_of(of_text('standard_ebooks', '{}'))} --vocabulary-size 4000 "
           "--steps 10000 " + settings(batch_size=2048, n_layers=2)),
     of_text("standard_ebooks", "{}"), task="treeformer/albert_pretraining", model="albert",
@@ -137,7 +137,7 @@ def glue(name: str, model: str, seed: int) -> Run:
         f"--seed {seed} --steps 3000 " + settings(maximum_rate="5e-4", validate_every=500)
     )
     task = f"treeformer/glue_{name}"
-    return Run(f"{task}/{model}-{seed}", task, 0.045, train(words), (GLUE[name],), needs=(PRETRAINED.name,),
+    return Run(f"{task}/{model}-{seed}", task, 0.025, train(words), (GLUE[name],), needs=(PRETRAINED.name,),
                seed=seed, task=task, model=model)  # fmt: skip
 
 
