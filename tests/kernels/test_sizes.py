@@ -68,6 +68,13 @@ def test_an_error_above_a_tile_is_caught(op: Op) -> None:
             assert fails(name, wrong_above(name, axis, tile), row, {axis: (tile,)}), f"{name}, {axis} above {tile}"
 
 
+@pytest.mark.parametrize("name", [op.name for op in OPS if "heads" in axes(op)])
+def test_an_error_above_eight_heads_is_caught(name: str) -> None:
+    """Of a backend that declares no tiles."""
+    assert fails(name, wrong_above(name, "heads", 8), ROWS[name])
+    assert fails(f"{name}_vjp", wrong_above(f"{name}_vjp", "heads", 8), ROWS[name])
+
+
 @pytest.mark.parametrize(("name", "mutant"), AS_THEY_HAPPEN, ids=lambda x: getattr(x, "__name__", x))
 def test_errors_as_they_happen_are_caught(name: str, mutant: Callable[..., Any]) -> None:
     assert fails(name, mutant, ROWS[name.removesuffix("_vjp")])

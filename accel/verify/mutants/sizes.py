@@ -38,9 +38,18 @@ def length(name: str, axis: int = 0) -> Measure:
 
 ROWS = {"rows": length("x"), "width": length("x", 1)}
 GELU = ROWS | {"elements": lambda a: a["x"].size}
-PAIRS = {"pairs": lambda a: len(a["x"]) // 2, "width": lambda a: a["x"].shape[1] // (3 * a["n_heads"])}
+PAIRS = {
+    "pairs": lambda a: len(a["x"]) // 2,
+    "heads": lambda a: a["n_heads"],
+    "width": lambda a: a["x"].shape[1] // (3 * a["n_heads"]),
+}
 SEQUENCES, SENTENCES = {"sequences": count("offsets")}, {"sentences": count("offsets"), "words": longest("offsets")}
-TILED = {"queries": longest("query_offsets"), "keys": longest("key_offsets"), "width": length("q", 2)}
+TILED = {
+    "queries": longest("query_offsets"),
+    "keys": longest("key_offsets"),
+    "heads": length("q", 1),
+    "width": length("q", 2),
+}
 STEPS = {
     "sequences": count("offsets"), "steps": longest("offsets"), "units": length("c0", 1),
     "masters": lambda a: a["gates"].shape[1] // 2 - 2 * a["c0"].shape[1],
@@ -66,7 +75,7 @@ MEASURES: dict[str, dict[str, Measure]] = {
     "linear_recurrence": STEPS,
     "locked_dropout": {"width": length("x", 1)},
     "pair_attention": PAIRS,
-    "pair_layers": {"pairs": lambda a: len(a["x"]) // 2, "width": length("x", 1), "hidden": length("inner", 2)},
+    "pair_layers": PAIRS | {"width": lambda a: a["x"].shape[1] // a["n_heads"], "hidden": length("inner", 2)},
     "pruned_chart": SENTENCES,
     "recurrence": STEPS,
     "residual_layer_norm": ROWS,
@@ -74,7 +83,7 @@ MEASURES: dict[str, dict[str, Measure]] = {
     "segments": SEQUENCES,
     "span_logz": SENTENCES | {"labels": length("scores", 1)},
     "sparse_attention": {"queries": length("q"), "keys": length("k"), "edges": longest("row_offsets"),
-                         "width": length("q", 2)},
+                         "heads": length("q", 1), "width": length("q", 2)},
     "tree_gate": {"rows": length("x"), "masters": length("a", 1), "units": length("x", 1)},
     "weight_drop": {"elements": lambda a: a["weight"].size},
     "weighted_sum": {"groups": count("offsets"), "size": longest("offsets"), "width": length("vectors", 1)},

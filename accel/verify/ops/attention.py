@@ -61,14 +61,16 @@ def sparse_cases(draw: Callable) -> Case:
     return Case(shared, examples)
 
 
-def sparse_of_sizes(rate: float, queries: int = 4, keys: int = 5, edges: int = 3, width: int = 3) -> Case:
+def sparse_of_sizes(
+    rate: float, queries: int = 4, keys: int = 5, edges: int = 3, heads: int = 1, width: int = 3
+) -> Case:
     """Every query sees the first key, and with it `edges` keys; one query before them sees none."""
     keys = max(keys, edges)
     sets = [[], *([0, *(1 + (i + j) % (keys - 1) for j in range(edges - 1))] for i in range(queries - 1))]
-    q, k, v = (floats("unit", 3 + i, n, 1, width) for i, n in enumerate((queries, keys, keys)))
+    q, k, v = (floats("unit", 3 + i, n, heads, width) for i, n in enumerate((queries, keys, keys)))
     relative = [[(i + j) % 2 for j in range(len(s))] for i, s in enumerate(sets)]
     example = {"q": q, "k": k, "v": v, "keys": sets, "relative": relative}
-    return Case(position_arrays("unit", 0, 2, 1, width) | {"rate": rate, "seed": 7}, [example])
+    return Case(position_arrays("unit", 0, 2, heads, width) | {"rate": rate, "seed": 7}, [example])
 
 
 def n_edges(example: Example) -> int:
@@ -125,11 +127,13 @@ def causal_examples(lengths: list[tuple[int, int]], regime: str, seed: int, head
     return examples
 
 
-def causal_of_sizes(rate: float, queries: int = 3, keys: int = 1, sequences: int = 2, width: int = 3) -> Case:
+def causal_of_sizes(
+    rate: float, queries: int = 3, keys: int = 1, sequences: int = 2, heads: int = 1, width: int = 3
+) -> Case:
     """Sequences of one query, and a longer one at last."""
     lengths = [(1, 1)] * (sequences - 1) + [(queries, max(0, keys - queries))]
-    shared = position_arrays("unit", 0, max(sum(pair) for pair in lengths), 1, width)
-    return Case(shared | {"rate": rate, "seed": 7}, causal_examples(lengths, "unit", 0, 1, width))
+    shared = position_arrays("unit", 0, max(sum(pair) for pair in lengths), heads, width)
+    return Case(shared | {"rate": rate, "seed": 7}, causal_examples(lengths, "unit", 0, heads, width))
 
 
 def causal_halves_of_sizes(keys: int = 4) -> Case:

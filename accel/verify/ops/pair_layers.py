@@ -50,10 +50,11 @@ def layers_cases(draw: Callable) -> Case:
     return Case(stack_of_layers(seed + 60, layers, n_roles, heads, width, f) | {"n_heads": heads} | drop, examples)
 
 
-def layers_of_sizes(rate: float, pairs: int = 3, width: int = 6, hidden: int = 4) -> Case:
-    x, first = floats("unit", 0, 2 * pairs, width), floats("unit", 1, 2 * pairs, 3 * width)
+def layers_of_sizes(rate: float, pairs: int = 3, heads: int = 1, width: int = 6, hidden: int = 4) -> Case:
+    d = heads * width
+    x, first = floats("unit", 0, 2 * pairs, d), floats("unit", 1, 2 * pairs, 3 * d)
     rows = np.split(np.arange(2 * pairs), [2]) if pairs > 1 else [np.arange(2)]
-    shared = stack_of_layers(2, 2, 2, 1, width, hidden) | {"n_heads": 1, "rate": rate, "seeds": list(range(8))}
+    shared = stack_of_layers(2, 2, 2, heads, width, hidden) | {"n_heads": heads, "rate": rate, "seeds": list(range(8))}
     return Case(shared, [{"x": x[part], "first": first[part], "roles": part % 3 // 2} for part in rows])
 
 

@@ -32,12 +32,14 @@ def dot_product_cases(draw: Callable) -> Case:
     return Case({"causal": causal, "rate": rate, "seed": draw(dropout_seeds, label="dropout seed")}, examples)
 
 
-def dot_product_of_sizes(causal: bool, rate: float, queries: int = 0, keys: int = 0, width: int = 3) -> Case:
+def dot_product_of_sizes(
+    causal: bool, rate: float, queries: int = 0, keys: int = 0, heads: int = 1, width: int = 3
+) -> Case:
     """A sequence of one query, and a longer one."""
     queries = queries or (min(keys or 6, 6) if causal else 6)
     sizes = (1, 2), (queries, keys or (queries + 1 if causal else 5))
     examples = [
-        {name: floats("unit", 3 * number + i, n if name == "q" else s, 1, width) for i, name in enumerate("qkv")}
+        {name: floats("unit", 3 * number + i, n if name == "q" else s, heads, width) for i, name in enumerate("qkv")}
         for number, (n, s) in enumerate(sizes)
     ]
     return Case({"causal": causal, "rate": rate, "seed": 7}, examples)
