@@ -156,7 +156,7 @@ def _described(options: argparse.Namespace, model: Model, candidates: Candidates
     files = {"proposals": candidates.parsed, "draws": candidates.draws}
     of_files = {kind: hours(path) for kind, path in files.items() if path is not None}
     return {
-        "experiment": options.data.name,
+        "experiment": options.name or options.data.name,
         "split": options.split,
         "model": directory.name.rpartition("-")[0],
         "seed": training["seed"],
@@ -186,6 +186,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="a folder with train.trees, valid.trees, test.trees")
     parser.add_argument("--out", type=Path, required=True, help="a directory for the runs and their results")
+    parser.add_argument("--name", help="of the treebank in the tables, such as tg_example_256 (that of its folder)")
     parser.add_argument(
         "--suites", type=Path, nargs="+", help="SyntaxGym's suites: .json files, or a folder or archive"
     )

@@ -51,18 +51,24 @@ def parsers(kind: str) -> tuple[Run, ...]:
     return tuple(parser(kind, name) for name in OF_KIND[kind])
 
 
-# 2. Transformer Grammars, Table 1: the sizes of examples.measure, more steps.
+# 2. Transformer Grammars, Table 1: the sizes of examples.measure, more steps; of tg_example twice the width, too.
 GRAMMARS = ("tg", "txl_cc", "txl_terminals")
+WIDTH, LARGER = 128, "tg_example_256"
 STEPS = {
     "tg_example": {"tg": 6000, "txl_cc": 6000, "txl_terminals": 4000},
+    LARGER: {"tg": 6000, "txl_cc": 6000, "txl_terminals": 4000},
     "craft": {"tg": 16_000, "txl_cc": 16_000, "txl_terminals": 10_000},
     "silver": {"tg": 12_000, "txl_cc": 12_000, "txl_terminals": 8000},
 }
-TABLES = dict.fromkeys(("tg_example", "craft"), "Transformer Grammars, Table 1")
+TABLES = dict.fromkeys(("tg_example", LARGER, "craft"), "Transformer Grammars, Table 1")
 TABLES["silver"] = "Transformer Grammars, SyntaxGym"
-SENTENCES = {"tg_example": 500, "craft": 300, "silver": 500}
+SENTENCES = {"tg_example": 500, LARGER: 500, "craft": 300, "silver": 500}
 """Drawn from the test trees: tg_example has 293. A search of a sentence of CRAFT takes 1.5 seconds."""
-DROPOUT = {"tg_example": 0.2, "craft": 0.1, "silver": 0.1}
+MEASURES = {
+    LARGER: f" --name {LARGER}",
+    "silver": " --beam 0 --draws 0 --suites {data}/syntaxgym/test_suites_json.tar.xz",
+}
+DROPOUT = {"tg_example": 0.2, LARGER: 0.3, "craft": 0.1, "silver": 0.1}
 SILVER = Run(
     "silver/trees", TABLES["silver"], 0.2,
     ("examples.transformer_grammars.silver_trees --data {data}/standard_ebooks --out {runs}/treebanks/silver "
@@ -72,32 +78,36 @@ SILVER = Run(
 """Two million words of prose, for SyntaxGym: gold trees have fewer. The parser learned from a novel."""
 
 
+def treebank_of(kind: str) -> str:
+    return "tg_example" if kind == LARGER else kind
+
+
 def grammar(kind: str, model: str, seed: int) -> Run:
-    steps, rate = STEPS[kind][model], DROPOUT[kind]
+    steps, rate, width = STEPS[kind][model], DROPOUT[kind], 2 * WIDTH if kind == LARGER else WIDTH
+    seconds, treebank = SECONDS[model] * (TIMES_LARGER if kind == LARGER else 1), treebank_of(kind)
     recipe = settings(
-        d_model=128, d_ff=512, n_layers=6, n_heads=4, segment_length=128, memory_length=128, embedding_dropout=rate,
-        core_dropout=rate, output_dropout=rate, maximum_rate=0.0015, final_rate=0.000015, warmup_steps=300,
-        validate_every=500, checkpoint_every=500,
+        d_model=width, d_ff=4 * width, n_layers=6, n_heads=width // 32, segment_length=128, memory_length=128,
+        embedding_dropout=rate, core_dropout=rate, output_dropout=rate, maximum_rate=0.0015, final_rate=0.000015,
+        warmup_steps=300, validate_every=500, checkpoint_every=500,
     )  # fmt: skip
     words = f"--model {model} --vocabulary sentencepiece --vocabulary-size 4000 --batch-size 16 --steps {steps}"
     return Run(
-        f"{kind}/{model}-{seed}", TABLES[kind], steps * SECONDS[model] / 3600,
-        train(f"{words} --seed {seed} {trees(kind)} {recipe}"), of_trees(kind),
+        f"{kind}/{model}-{seed}", TABLES[kind], steps * seconds / 3600,
+        train(f"{words} --seed {seed} {trees(treebank)} {recipe}"), of_trees(treebank),
         (SILVER.name if kind == "silver" else "treebanks",), seed,
     )  # fmt: skip
 
 
 def measured(kind: str, seed: int) -> Run:
-    of_parser = "tg_example" if kind == "silver" else kind
+    treebank, of_parser = treebank_of(kind), "tg_example" if kind == "silver" else treebank_of(kind)
     parsers = tuple(f"{of_parser}/parser-{name}" for name in OF_KIND[of_parser])
     models = tuple(f"{kind}/{model}-{seed}" for model in GRAMMARS)
-    of_silver = " --beam 0 --draws 0 --suites {data}/syntaxgym/test_suites_json.tar.xz"
     command = (
-        f"examples.measure --data {{runs}}/treebanks/{kind} --out {{runs}}/{kind} --seed {seed} "
-        f"--sentences {SENTENCES[kind]} --parser {{best}}{of_silver if kind == 'silver' else ''}"
+        f"examples.measure --data {{runs}}/treebanks/{treebank} --out {{runs}}/{kind} --seed {seed} "
+        f"--sentences {SENTENCES[kind]} --parser {{best}}{MEASURES.get(kind, '')}"
     )
     previous = tuple(f"{kind}/measured-{earlier}" for earlier in range(seed))  # the first one writes the proposals
-    return Run(f"{kind}/measured-{seed}", TABLES[kind], MEASURED[kind], (command,), of_trees(kind),
+    return Run(f"{kind}/measured-{seed}", TABLES[kind], MEASURED[kind], (command,), of_trees(treebank),
                (*parsers, *models), seed, (f"{kind}/*-{seed}/result.json",), after=previous)  # fmt: skip
 
 
@@ -249,8 +259,9 @@ SECONDS = {
     "gpst gpst": 2.5, "gpst induction": 1.2, "gpst gpt2": 0.9,
 }  # fmt: skip
 """Of a step."""
+TIMES_LARGER = 2.5  # a step of models of twice the width
 MEASURED = {
-    "tg_example": 0.5, "craft": 0.6, "silver": 2.0,
+    "tg_example": 0.5, LARGER: 0.7, "craft": 0.6, "silver": 2.0,
     "gpst_small gpst": 0.25, "gpst_small gpt2": 0.05, "gpst gpst": 0.5, "gpst gpt2": 0.1,
 }  # fmt: skip
 """Hours of `examples.measure`, or of `examples.gpst.measure` and of reading the text."""
@@ -273,6 +284,7 @@ RUNS = (
     *parsers("craft"),
     SILVER,
     *table_1("silver", seeds=(0,)),
+    *table_1(LARGER, seeds=(0,)),
     *table_1("craft"),
     PARSED,
     *ANALYSES[1:],

@@ -124,12 +124,13 @@ def test_from_trees_to_result_files(toy: Path) -> None:
     assert tg["search"]["beam"] == 20 and tg["search"]["coverage"] > 0 and 0 <= tg["search"]["f1"] <= 100
     assert {"proposals", "draws", "search"} < set(tg["hours"]) and "search" not in terminals
     same = ("--parser", toy / "runs" / "parser", "--steps", 4, "--number", 5, "--draws", 0, "--beam", 20)
-    run(toy, "other", *same, "--sentences", 6)  # the same models, by the same proposals
+    run(toy, "other", *same, "--sentences", 6, "--name", "toy_2")  # the same models, by the same proposals
     with pytest.raises(
         ValueError, match="proposals.trees: of other sentences than those asked for: give another --out"
     ):
         run(toy, "other", *same, "--sentences", 5)
     again = results_of(toy / "other")["tg-0"]
+    assert (tg["experiment"], again["experiment"]) == ("toy", "toy_2")
     assert again["rows"] == tg["rows"] and not (toy / "other" / "parser").exists()
 
 
