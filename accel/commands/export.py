@@ -84,7 +84,7 @@ model = trained.open("{name}")
 ```
 {command}
 ```
-
+{_lengthened(settings)}
 ## Licence
 
 Of the weights: {said} The data have licences of their own.
@@ -123,6 +123,15 @@ def _data(settings: Mapping[str, Any]) -> Iterator[str]:
             yield f"`{option}`: {path.name}, {path.stat().st_size:,} bytes, SHA-256 {digest}"
         else:
             yield f"`{option}`: {path.name}" + ("/" if path.is_dir() else ", no longer there at the export")
+
+
+def _lengthened(settings: Mapping[str, Any]) -> str:
+    """Return what the command does not say: at which steps the run got another number of steps."""
+    parts = [f"until step {step:,} it was one of {steps:,} steps" for step, steps in settings.get("lengthened", [])]
+    if not parts:
+        return ""
+    but = "The command makes all steps in one run, so that its learning rates may be others."
+    return f"\nThe run was lengthened: {', '.join(parts)}. {but}\n"
 
 
 def command_of(settings: Mapping[str, Any]) -> list[str]:

@@ -100,6 +100,15 @@ def note_on_steps(directory: Path, training: TrainingConfig, different: Mapping[
     return f"{text}; the learning rate goes from {before.rate(step - 1):.3g} to {training.rate(step):.3g}"
 
 
+def lengthened(directory: Path, stored: Mapping[str, Any], different: Mapping[str, Change]) -> dict[str, Any]:
+    """Return the option that says at which steps a run got another number of steps, each with the number before."""
+    changes = list(stored.get("lengthened", []))
+    if "steps" in different:
+        change = [read_state(directory / NEWEST)["step"], different["steps"][0]]
+        changes += [change] * (change not in changes)  # one that was stopped before its next checkpoint has it
+    return {"lengthened": changes} if changes else {}
+
+
 def _plain(value: Any) -> Any:
     """Return the text of a path, or of the one path of a list, or the texts of a list's paths."""
     if isinstance(value, list):

@@ -17,7 +17,14 @@ from typing import Any
 import accel
 from accel.commands.evaluate import evaluate_run, test_data
 from accel.commands.processes import COMMUNICATORS, open_group
-from accel.commands.resuming import note_on_steps, plain, require_same_options, require_same_settings, why_ended
+from accel.commands.resuming import (
+    lengthened,
+    note_on_steps,
+    plain,
+    require_same_options,
+    require_same_settings,
+    why_ended,
+)
 from accel.commands.threads import compile_ahead, use_threads
 from accel.commands.threads import note as note_on_threads
 from accel.tasks.job import TASKS, Job, n_parameters
@@ -190,9 +197,10 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
         if hasattr(job.batches, "close"):  # a thread that reads ahead
             stack.callback(job.batches.close)
         note: str | None = None
+        more: dict[str, Any] = {}
         if options.resume and (directory / NEWEST).exists():
             different = require_same_settings(directory, stored, options, job)
-            note = note_on_steps(directory, job.training, different)
+            note, more = note_on_steps(directory, job.training, different), lengthened(directory, stored, different)
         threads = use_threads(options, ops, job)
         stack.enter_context(_forms(options, job))
 
@@ -200,29 +208,19 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             has_begun()
             if group.rank == 0:
                 remove_unfinished(directory)
-                save_settings(directory, job.reading, plain(options) | {"threads": threads})  # first: `require_free`
+                settings = plain(options) | more | {"threads": threads}
+                save_settings(directory, job.reading, settings)  # first: `require_free`
                 write_text(directory / VOCABULARY, job.vocabulary.to_json() + "\n")
                 save_tables(directory, job.frozen, job.vocabulary)
                 lines = [*_description(options, job, group), *note_on_threads(threads), *([note] if note else [])]
                 print(*lines, sep="\n", file=sys.stderr)
 
         last = train(
-            ops,
-            job.model,
-            job.config,
-            job.training,
-            job.batches,
-            directory,
-            validation=job.validation,
-            measure=job.measure,
-            vocabulary=digest(job.vocabulary),
-            initial=job.initial,
-            frozen=job.frozen,
-            communicator=group,
-            resume=options.resume,
-            begin=begin,
+            ops, job.model, job.config, job.training, job.batches, directory,
+            validation=job.validation, measure=job.measure, vocabulary=digest(job.vocabulary), initial=job.initial,
+            frozen=job.frozen, communicator=group, resume=options.resume, begin=begin,
             report=None if group.rank else partial(print, file=sys.stderr),
-        )
+        )  # fmt: skip
     if last and group.rank == 0:
         results = [f"{name.replace('_', ' ')} {last[name]:.4f}" for name in SHOWN if name in last]
         print(f"step {last['step']:,}: {', '.join(results)}", file=sys.stderr)

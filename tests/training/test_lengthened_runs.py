@@ -35,6 +35,11 @@ def test_a_finished_run_is_lengthened(house: House, tmp_path: Path, run_grove: G
     assert after == metrics(tmp_path / "long")[6]["learning_rate"]
     status, _, err = run_grove("train", "--out", directory, "--resume")
     assert "all 12 steps are made; a larger --steps lengthens the run" in err.splitlines() and not status
+    run_grove("train", "--out", directory, "--resume", "--steps", 13)
+    run_grove("export", directory, tmp_path / "folder")
+    card = (tmp_path / "folder" / "README.md").read_text()
+    assert "lengthened: until step 6 it was one of 6 steps, until step 12 it was one of 12 steps. " in card
+    assert " --steps 13 " in card
 
 
 def test_steps_that_were_a_setting_are_lengthened(house: House, tmp_path: Path, run_grove: Grove) -> None:
