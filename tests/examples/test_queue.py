@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from examples.queue_results import missing, of_best
 from examples.queue_runs import RUNS
 from examples.small_runs import SMALL_RUNS
 from refimpl.trees import words
+from tests.fixtures.readme_blocks import ROOT
 
 COUNT = """
 import json, sys, time
@@ -187,6 +189,13 @@ def test_every_run_can_be_made_in_its_order() -> None:
             assert {before.name for before in queued[:number]}.issuperset((*run.needs, *run.after))
             assert run.commands and run.hours > 0 and all(command.format(**paths) for command in run.commands)
         assert len({run.name for run in queued}) == len({run.name.replace("/", "-") for run in queued}) == len(queued)
+
+
+def test_the_page_names_the_folders_of_the_data() -> None:
+    small, large = re.findall(r"`data` has ([^;.]+)", (ROOT / "examples/RESULTS.md").read_text(encoding="utf-8"))
+    for names, queued in ((small, SMALL_RUNS), (large, RUNS), (large, GPU_RUNS)):
+        words = [text for run in queued for text in (*run.commands, *run.data)]
+        assert set(re.findall(r"`(\w+)`", names)) == set(re.findall(r"\{data\}/(\w+)", " ".join(words)))
 
 
 def test_trainings_of_the_queues_have_the_options_that_they_give(monkeypatch: pytest.MonkeyPatch) -> None:
