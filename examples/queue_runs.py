@@ -247,7 +247,7 @@ ANALYSES = (
 
 
 CELLS = ("fasttrees", "conv_fasttrees", "on_lstm", "faster_fasttrees", "lstm")
-LOGIC_EPOCHS = 38  # of 50: the last ten change no accuracy by half a point, the rate is halved three times and more
+LOGIC_EPOCHS = 38  # of 50: in the last ten the accuracy on validation hardly moves, but for two runs (RESULTS.md)
 WINDOW_EPOCHS = 12
 LOGIC_STEPS, LANGUAGE_MODEL_STEPS = LOGIC_EPOCHS * 953, 25 * 1382
 SECONDS = {
