@@ -1,6 +1,6 @@
 """The small runs of `examples.queue --small`: every task of FastTrees and Treeformer that free data allow, three seeds.
 
-A training takes seconds to a minute of one core, so that every model has three seeds; the paper's sizes and steps stand
+A run takes seconds to two minutes of one core, so that every model has three seeds; the paper's sizes and steps stand
 beside ours in RESULTS.md. The tasks lie in the order in which they are run.
 """
 

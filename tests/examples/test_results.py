@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from examples.tables import (
     table_2,
 )
 from examples.task_results import read_task_results
+from tests.fixtures.readme_blocks import ROOT
 
 
 def result(model: str, nats: float, matched: int | None = None, right: float = 0.5) -> dict[str, Any]:
@@ -90,6 +93,20 @@ def test_the_page_names_the_runs_of_logic_that_still_move() -> None:
         "logic/faster_fasttrees-0": 1.0,
         "logic/fasttrees-1": 0.9,
     }
+
+
+def test_commits_are_in_the_history_or_named_on_the_page() -> None:
+    def git(*words: str) -> str:
+        return subprocess.run(("git", "-C", str(ROOT), *words), capture_output=True, text=True, check=False).stdout
+
+    if git("rev-parse", "--is-shallow-repository").strip() != "false":
+        pytest.skip("the history is not here")
+    history = tuple(git("rev-list", "HEAD").splitlines())
+    text = "".join(path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.json"))
+    commits = sorted(set(re.findall(r'"(?:commit|trained|measured)": "([0-9a-f]{7,40})"', text)))
+    missing = [commit[:12] for commit in commits if not any(one.startswith(commit) for one in history)]
+    [named] = re.findall(r"not in the published\s+history: ([^.]+)", PAGES[0].read_text(encoding="utf-8"))
+    assert len(commits) > 20 and missing == sorted(re.findall(r"[0-9a-f]{12}", named))
 
 
 def test_hours_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
