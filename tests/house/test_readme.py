@@ -62,6 +62,15 @@ def test_make_targets_exist(path: Path) -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
+@pytest.mark.parametrize("paper", ("transformer_grammars", "fasttrees", "treeformer", "gpst"))
+def test_both_reading_orders_are_complete_and_the_same(paper: str) -> None:
+    reference = ROOT / "refimpl"
+    order = re.findall(rf"\]\({paper}/(\w+)\.py\)", (reference / "README.md").read_text(encoding="utf-8"))
+    stems = {path.stem for path in (reference / paper).glob("[a-z]*.py")}
+    assert set(order) == stems and len(order) == len(stems)
+    assert re.findall(rf"\]\(refimpl/{paper}/(\w+)\.py\)", README) == order
+
+
 def test_headline_figures_stand_where_they_are_measured() -> None:
     """Every number of the front page's table of figures is in the file that its row links to."""
     rows = [row for row in README.partition("\n| figure |")[2].partition("\n\n")[0].splitlines()[2:]]
