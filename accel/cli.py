@@ -1,6 +1,7 @@
 """The command line, `grove` or `python -m accel.cli`: its commands, and how they fail.
 
-A mistake of the user ends with status 2 and one line on stderr that says where and why; an interrupt with status 130.
+A mistake of the user ends with status 2 and one line on stderr that says where and why; an interrupt with status 130,
+and a training that SIGTERM ends with 143.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command, and return its exit status: 0, 1 where `verify` found a difference, 2, or 130."""
+    """Run one command, and return its exit status: 0; 1 where something is left out or differs; 2; 130; 143."""
     argv = sys.argv[1:] if argv is None else argv
     open_closed()
     try:

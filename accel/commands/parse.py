@@ -59,13 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", choices=SPLITS, help="where the distances split a constituent (default: biased)")
     add_max_height(parser)
     parser.add_argument("--mode", choices=MODES, help="where GPST's trees come from (default: inside)")
-    add_search(parser)
+    add_search(parser, paper="20, as its paper")
     parser.add_argument(
         "--no-sync",
         dest="sync",
         action="store_false",
         default=None,
-        help="... keep the best parses after every action, not every word",
+        help="of a GPST from left to right: keep the best parses after every action, not after every word",
     )
     parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="parse its sentences and score the trees")
     help_text = "words of the gold trees: without punctuation, digits as N (wsj); at most ten of them; with digits; all"

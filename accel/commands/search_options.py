@@ -35,9 +35,9 @@ def open_models(ops: ModuleType, options: argparse.Namespace) -> tuple[Model, li
     return model, others
 
 
-def add_search(parser: argparse.ArgumentParser) -> None:
+def add_search(parser: argparse.ArgumentParser, paper: str = "20, its paper 300") -> None:
     """Add --beam, and the options of a search with labelled constituents."""
-    help_text = "parses kept of a sentence (a GPST: 20, the paper's 300; a TG or TXL (CC): 100)"
+    help_text = f"parses kept of a sentence (a GPST: {paper}; a TG or TXL (CC): 100)"
     parser.add_argument("--beam", type=at_least(1), help=help_text)
     for name, help_text in OF_TREES.items():
         option = f"--{name.replace('_', '-')}"
