@@ -108,8 +108,10 @@ def run(text: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
 def main_of(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """Run a module of ours as `python -m` does."""
     monkeypatch.setattr(sys, "argv", words)
+    is_package = (ROOT / words[0].replace(".", "/") / "__main__.py").exists()
+    name = f"{words[0]}.__main__" if is_package else words[0]
     try:
-        import_module(words[0]).main(*([words[1:]] if "benchmarks" not in words[0] else []))
+        import_module(name).main(*([words[1:]] if "benchmarks" not in words[0] else []))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1 if end.code else 0
     return 0
@@ -119,6 +121,9 @@ def read_options(text: str, monkeypatch: pytest.MonkeyPatch, place: str) -> None
     """Read the options of a command that is not run; an option that does not exist is an error."""
     words = shlex.split(text, comments=True)
     words = words[words.index("grove") :] if "grove" in words else words
+    for word in words:
+        if word.startswith("QUEUE="):  # of `make results`
+            words = ["python", "-m", "examples.queue", *shlex.split(word.removeprefix("QUEUE="))]
     parse = argparse.ArgumentParser.parse_args
 
     def stop(parser: argparse.ArgumentParser, *arguments: Any) -> argparse.Namespace:
@@ -132,7 +137,7 @@ def read_options(text: str, monkeypatch: pytest.MonkeyPatch, place: str) -> None
         if words[0] == "grove":
             with pytest.raises(OptionsRead):
                 cli.main(words[1:])
-        elif words[:2] == ["python", "-m"]:
+        elif words[0] in ("python", "python3") and words[1] == "-m":
             with pytest.raises(OptionsRead):
                 assert main_of(words[2:], patch) == 0, place
 

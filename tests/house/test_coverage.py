@@ -5,16 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from contextlib import redirect_stdout
-from functools import cache
-from importlib import import_module
-from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from accel import cli
-from tests.house.spec_pages import BEGIN_COUNTS, COVERAGE, END_COUNTS, ROOT, SPECS, clauses, counts, items
+from tests.fixtures.named_commands import check_command
+from tests.house.spec_pages import BEGIN_COUNTS, COVERAGE, END_COUNTS, SPECS, clauses, counts, items
 
 ITEMS = items()
 PAGES = {clause.id: clause.page for clause in clauses()}
@@ -60,33 +56,9 @@ def test_links_name_what_is_there(text: str, target: str) -> None:
         assert re.search(begins, path.read_text(encoding="utf-8"), re.MULTILINE), f"{target} has no point {point[2]}"
 
 
-@cache
-def page_of(*call: str) -> str:
-    """Return what a command or a program prints about its options."""
-    with redirect_stdout(StringIO()) as out, pytest.raises(SystemExit) as end:
-        if call[0] == "grove":
-            cli.main([*call[1:], "--help"])
-        else:
-            import_module(call[0]).main(["--help"])
-    assert end.value.code in (0, None)
-    return out.getvalue()
-
-
 @pytest.mark.parametrize("call", [call for call in CALLS if call.split()[0] in ("grove", "python", "make")])
 def test_commands_have_the_options_that_are_named(call: str) -> None:
-    program, *words = call.split()
-    if program == "make":
-        assert re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), call
-        return
-    if program == "python":
-        assert words[0] == "-m"
-        text = page_of(words[1])
-    else:
-        assert words[0] in cli.COMMANDS, f"grove has no command {words[0]}"
-        task = words[words.index("--task") : words.index("--task") + 2] if "--task" in words else []
-        text = page_of("grove", words[0], *task)
-    for option in (word for word in words if word.startswith("--")):
-        assert re.search(rf"(?<![\w-]){option}(?![\w-])", text), f"{call}: no option {option}"
+    check_command(call)
 
 
 def test_needs_name_a_command() -> None:

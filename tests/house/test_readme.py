@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.named_commands import check_command, named_commands
 from tests.fixtures.readme_blocks import LANGUAGES, READMES, ROOT, Command, blocks, steps
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -60,6 +61,12 @@ def test_make_targets_exist(path: Path) -> None:
     inline = re.findall(r"`(make [a-z-]+)", path.read_text(encoding="utf-8"))
     for target in re.findall(r"^make ([a-z-]+)", "\n".join([*typed, *inline]), re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+@FILES
+def test_commands_in_the_text_have_the_options_that_are_named(path: Path) -> None:
+    for call in named_commands(path.read_text(encoding="utf-8")):
+        check_command(call)
 
 
 @pytest.mark.parametrize("paper", ("transformer_grammars", "fasttrees", "treeformer", "gpst"))
