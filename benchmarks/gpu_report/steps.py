@@ -82,8 +82,9 @@ def as_graph(ops: ModuleType, call: Callable[[], Any]) -> Callable[[], None]:
         with ops.deferred_checks():
             call()
 
-    call()  # so that nothing is compiled meanwhile
-    replay: Callable[[], None] = ops.captured(work)[1]
+    with ops.own_stream():  # CUDA captures no null stream
+        call()  # so that nothing is compiled meanwhile
+        replay: Callable[[], None] = ops.captured(work)[1]
     return replay
 
 

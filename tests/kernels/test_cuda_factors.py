@@ -33,8 +33,9 @@ TRAINING = TrainingConfig(seed=1, maximum_rate=0.1, warmup_steps=0)
 
 @pytest.fixture
 def gpu() -> Iterator[ModuleType]:
-    before = device._device
-    yield launcher.host_backend()
+    before, backend = device._device, launcher.host_backend()
+    with backend.own_stream():  # the null stream is never captured
+        yield backend
     device.use(before)
 
 

@@ -103,7 +103,7 @@ def test_a_graph_finds_unions_anew(host_backend: ModuleType) -> None:
     floats = [gpu.xp.asarray(x) for x in draw((53, 2, 5), *[(53, 2, 5)] * 2, (4, 2, 5), *[(2, 5)] * 2)]
     edges = gpu.from_host({"row_offsets": row_offsets, "keys": keys, "relative": relative})
     expected, _ = gpu.sparse_attention(*floats, *map(gpu.xp.asarray, (row_offsets, other, relative)))
-    with forms.use(forms.Forms("fast")):
+    with forms.use(forms.Forms("fast")), gpu.own_stream():
         (out, _), replay = gpu.captured(lambda: gpu.sparse_attention(*floats, **edges))
     edges["keys"][...] = gpu.xp.asarray(other)
     replay()

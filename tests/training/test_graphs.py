@@ -25,7 +25,7 @@ from accel.training.graphs import new_graphs
 from accel.training.run import Run, TrainingError, start
 from accel.training.settings import TrainingConfig
 from accel.training.step import make_step
-from accel.verify.cuda_host import cupy_array, launcher
+from accel.verify.cuda_host import cupy_array, cupy_streams, launcher
 from tests.fixtures import toy_run
 from tests.fixtures.toy_text import VOCABULARY
 from tests.fixtures.training_steps import STEPS
@@ -38,8 +38,9 @@ GRAPHS = forms.Forms("fast", graphs=True)
 
 @pytest.fixture
 def gpu() -> Iterator[ModuleType]:
-    before = device._device
-    yield launcher.host_backend()
+    before, backend = device._device, launcher.host_backend()
+    with backend.own_stream():  # the null stream is never captured
+        yield backend
     device.use(before)
 
 
@@ -234,6 +235,11 @@ def test_a_capture_refuses_what_it_cannot_repeat(gpu: ModuleType, forbidden: Cal
     assert (gpu.xp.full(3, 2.0).get() == 2).all() and gpu.from_host({"x": np.ones(3)})["x"].get().all()
 
 
+def test_the_null_stream_is_not_captured(gpu: ModuleType) -> None:
+    with cupy_streams._null, pytest.raises(RuntimeError, match="null stream"):
+        gpu.captured(list)
+
+
 def test_another_thread_copies_after_a_capture(gpu: ModuleType) -> None:
     sent: list[Any] = []
     thread = Thread(target=lambda: sent.append(gpu.from_host({"x": np.arange(3)})["x"]))
@@ -245,6 +251,7 @@ def test_another_thread_copies_after_a_capture(gpu: ModuleType) -> None:
 
     gpu.captured(work)
     thread.join()
+    gpu.received()
     assert np.array_equal(sent[0].get(), np.arange(3))
 
 

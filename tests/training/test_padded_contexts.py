@@ -30,8 +30,9 @@ FAST, GRAPHS = forms.Forms("fast"), forms.Forms("fast", graphs=True)
 
 @pytest.fixture
 def gpu() -> Iterator[ModuleType]:
-    before = device._device
-    yield launcher.host_backend()
+    before, backend = device._device, launcher.host_backend()
+    with backend.own_stream():  # the null stream is never captured
+        yield backend
     device.use(before)
 
 

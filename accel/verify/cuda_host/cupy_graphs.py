@@ -2,7 +2,7 @@
 
 As with CUDA, a capture computes nothing: memory that was there before is as it was, and what was allocated inside holds
 nothing of use until the replay. What CUDA or CuPy refuses inside a capture is refused: waiting for the device, copies
-from the host, which would read its memory later, and products of cuBLAS.
+from the host, which would read its memory later, and products of cuBLAS. The null stream is not captured at all.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from threading import get_ident
 from typing import Any, TypeVar
 
 import numpy as np
+
+from accel.verify.cuda_host.cupy_streams import is_null
 
 T = TypeVar("T")
 
@@ -60,6 +62,8 @@ def refuse(what: str) -> None:
 def captured(work: Callable[[], T]) -> tuple[T, Callable[[], None]]:
     """Return what `work` returns, arrays that hold nothing yet, and what does as it asked of the device."""
     global _recording
+    if is_null():
+        raise RuntimeError("the null stream cannot be captured: work on a stream of its own")
     recording = _recording = Recording()
     try:
         with np.errstate(all="ignore"):  # what is computed here is thrown away

@@ -68,4 +68,9 @@ def get_current_stream() -> Stream:
     return stream
 
 
+def is_null() -> bool:
+    """Return whether the current stream of this thread is the one that all threads share, which is never captured."""
+    return get_current_stream() is _null
+
+
 cuda = SimpleNamespace(Stream=Stream, Event=Event, get_current_stream=get_current_stream)
