@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from accel.cuda import device
+from accel.cuda.support import gpu as opened
 from accel.cuda.support import streams
 from accel.verify.cuda_host import cupy_streams, launcher
 from tests.fixtures import toy_run
@@ -65,3 +69,21 @@ def test_a_training_that_reads_ahead_is_the_one_that_does_not(
     monkeypatch.setattr(gpu, "received", lambda: None)
     with pytest.raises((ValueError, IndexError, RuntimeError)):  # numbers that were never sent
         toy_run.run(tmp_path / "late", training=training, backend="cuda", prefetch=2)
+
+
+def test_a_stream_of_another_library_is_taken_by_its_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CuPy 14 warns of `ExternalStream`, and a warning is an error in these tests."""
+    entered: list[Any] = []
+
+    def from_external(stream: Any) -> nullcontext[None]:
+        entered.append(stream.__cuda_stream__())
+        return nullcontext()
+
+    def of_number(number: int) -> nullcontext[None]:
+        entered.append(number)
+        return nullcontext()
+
+    cuda = SimpleNamespace(Device=of_number, Stream=SimpleNamespace(from_external=from_external))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
+    with opened.on_stream(4660, 1):
+        assert entered == [1, (0, 4660)]

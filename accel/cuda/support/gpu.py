@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -41,12 +42,22 @@ def open_gpu() -> Device:
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _Foreign:
+    """A stream of another library, as the protocol of CUDA streams has it."""
+
+    pointer: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.pointer  # the version of the protocol, and a `cudaStream_t`
+
+
 @contextmanager
 def on_stream(pointer: int, number: int) -> Iterator[None]:
     """Run CuPy and all kernels on this stream, a `cudaStream_t`, of the GPU of that number."""
     import cupy
 
-    with cupy.cuda.Device(number), cupy.cuda.ExternalStream(pointer, number):
+    with cupy.cuda.Device(number), cupy.cuda.Stream.from_external(_Foreign(pointer)):
         yield
 
 
