@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from accel.cuda import device
@@ -13,6 +17,7 @@ from accel.cuda.chart_trees import walk_chart
 from accel.cuda.distance_trees import walk_sentence
 from accel.cuda.pruned_chart import play, write_splits
 from accel.cuda.segments import walk_sequence
+from accel.cuda.support import gpu
 from tests.kernels.registers import (
     ACCESS,
     SOURCES,
@@ -90,6 +95,24 @@ def check_widths(source: str, variant: tuple[str, str, int], folder: Path, same_
         narrow = 0 if variant[1] == "float" else 1
         words = f"{kernel} {variant}: loads and stores of 32, 64 and 128 bits {now}, narrower than {most}"
         assert sum(now[: narrow + 1]) <= sum(most[: narrow + 1]) and now[2] >= most[2], words
+
+
+@pytest.mark.parametrize(("warps", "most"), [(4, 255), (8, 255), (9, 224), (12, 168), (16, 128), (32, 64)])
+def test_a_block_has_registers_for_all_its_threads(warps: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA refuses a block whose threads have more than 65,536 together: the compiler is told how many each may have.
+
+    Without that, attention over listed keys in tiles of 512 threads takes 189 registers for heads of 512 numbers.
+    """
+    given: list[tuple[str, ...]] = []
+
+    def module(code: str, options: tuple[str, ...]) -> Any:
+        given.append(options)
+        return SimpleNamespace(get_function=lambda name: SimpleNamespace(kernel=lambda *args, **named: None))
+
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(RawModule=module))
+    monkeypatch.setattr(gpu, "_function", gpu._function.__wrapped__)
+    gpu._launch("layers", "dropout", (1,), (32, warps), (), np.dtype(np.float32), 1, 0, False)
+    assert f"--maxrregcount={most}" in given[0] and 32 * warps * most <= 2**16
 
 
 def test_widths_are_read_off_machine_code() -> None:

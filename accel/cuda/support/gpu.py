@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ from accel import BackendUnavailable
 from accel.cuda.device import REAL, SEQUENCES, STATIC_SHARED_LIMIT, Device, source_text
 from accel.cuda.support.graphs import captured_by_cupy
 from accel.cuda.support.streams import sent
+
+BLOCK_REGISTERS = 2**16  # all that a multiprocessor has
+THREAD_REGISTERS = 255
+REGISTERS_TOGETHER = 8  # of a thread: a warp has a multiple of them
 
 
 def open_gpu() -> Device:
@@ -100,10 +105,10 @@ def _multiply(problem: Any, a: int, b: int, out: int, add: bool) -> None:
 
 
 @lru_cache
-def _function(source: str, kernel: str, dtype: str, chunks: int) -> Any:
+def _function(source: str, kernel: str, dtype: str, chunks: int, registers: int) -> Any:
     import cupy
 
-    options = ("--std=c++17", f"-DREAL={REAL[dtype]}", f"-DCHUNKS={chunks}")
+    options = "--std=c++17", f"-DREAL={REAL[dtype]}", f"-DCHUNKS={chunks}", f"--maxrregcount={registers}"
     return cupy.RawModule(code=source_text(source), options=options).get_function(kernel)
 
 
@@ -118,10 +123,15 @@ def _launch(
     shared: int,
     cooperative: bool,
 ) -> None:
-    function = _function(source, kernel, dtype.name, chunks)
+    function = _function(source, kernel, dtype.name, chunks, _most_registers(prod(block)))
     if shared > STATIC_SHARED_LIMIT:
         function.max_dynamic_shared_size_bytes = shared
     function.kernel(grid, block, args, shared, enable_cooperative_groups=cooperative)
+
+
+def _most_registers(threads: int) -> int:
+    """Return how many registers a thread may have, of a block of so many; more are spilled, and no launch fails."""
+    return min(THREAD_REGISTERS, BLOCK_REGISTERS // threads // REGISTERS_TOGETHER * REGISTERS_TOGETHER)
 
 
 @lru_cache
