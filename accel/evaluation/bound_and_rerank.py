@@ -229,7 +229,7 @@ def bracket_score(chosen: Sequence[Tree | None], gold: list[Tree], parameters: E
     """Return EVALB's score of the chosen trees; a sentence without one is skipped, as EVALB skips an empty line.
 
     EVALB needs a part-of-speech tag over every word. If the gold trees have tags, words of chosen trees without a tag
-    take them (EVIN-5). If not, every word gets the same tag, unless all chosen trees have tags, and punctuation counts
+    take them (EVIN-5). If not, every word gets the same tag, in place of those of chosen trees, and punctuation counts
     as words do. Gold trees have tags if more than half of their words do; the others get the same.
     """
     if any(tags(tree) is None for tree in gold) and has_tags(gold):
@@ -240,7 +240,7 @@ def bracket_score(chosen: Sequence[Tree | None], gold: list[Tree], parameters: E
         gold_tags = [["WORD"] * len(words(tree)) for tree in gold]
         gold = [with_tags(tree, word_tags) for tree, word_tags in zip(gold, gold_tags, strict=True)]
         if all(tree is None or tags(tree) is not None for tree in chosen):
-            return evalb(gold, chosen, parameters)
+            chosen = [tree and without_preterminals(tree) for tree in chosen]
     phrases = {label for tree in gold for label, _, _ in spans(without_preterminals(tree))}
     trees = [tree for tree in chosen if tree is not None]
     is_tagged = _is_tagged(trees, set(chain(*gold_tags)) - phrases)  # or else a bracket over one word is a phrase

@@ -189,3 +189,11 @@ def test_tags_of_gold_trees_are_no_constituents_where_one_tree_has_none() -> Non
     assert [(row.matched, row.gold, row.predicted) for row in score.per_sentence] == [(3, 3, 3)] * 4 and score.f1 == 100
     bare = [next(read_trees([text])) for text in ("(S (NP birds) (VP sing))", *gold[1:])]
     assert bracket_score(bare, trees, COLLINS).f1 == 100 and has_tags(trees) and not has_tags(bare[3:])
+
+
+def test_tags_of_chosen_trees_do_not_count_where_gold_trees_have_none() -> None:
+    """EVALB deletes punctuation by its tag, on one side only: the sentence would be an error."""
+    gold, chosen = (next(read_trees([text])) for text in ("(S (NP the birds) (VP sing) .)",
+                    "(S (NP (DT the) (NNS birds)) (VP (VBP sing)) (. .))"))  # fmt: skip
+    score = bracket_score([chosen, None], [gold, gold], COLLINS)
+    assert (score.valid, score.errors, score.skipped, score.f1) == (1, 0, 1, 100)
