@@ -22,6 +22,7 @@ from typing import Any
 
 import accel
 from accel.commands.opened import progress
+from accel.data.files.archive import archive_of
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.evaluation.induction import Row, baselines, interval, row, unread
 from accel.evaluation.significance import interval_of_means
@@ -60,8 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Part]:
     content: dict[str, Part] = {}
     if options.out.exists():
         content = json.loads(options.out.read_text(encoding="utf-8"))
-    models = [checkpoint_of(path) for path in (options.checkpoint, options.induction) if path is not None]
-    asked = {name: getattr(options, name) for name in ("convention", "most", "per", "beam")} | digests(models)
+    asked = {name: getattr(options, name) for name in ("convention", "most", "per", "beam")}
+    asked |= {name: list(digests(files).values()) for name, files in _files(options).items()}
     stored = content.get("options", {})
     if different := sorted(name for name in asked if stored.get(name, asked[name]) != asked[name]):
         raise SystemExit(f"{options.out}: measured with other {', '.join(different)}: give another --out")
@@ -73,6 +74,17 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Part]:
             content[name]["minutes"] = round((time.process_time() - start) / 60, 2)
             write_text(options.out, json.dumps(content, indent=1) + "\n")
     return content
+
+
+def _files(options: argparse.Namespace) -> dict[str, list[Path]]:
+    """Return the files of the models and of the data that are asked for, by what they are for."""
+    models = {"checkpoint": options.checkpoint, "induction": options.induction}
+    files = {name: [checkpoint_of(path)] for name, path in models.items() if path is not None}
+    data = {"suites": options.suites, "blimp": options.blimp}
+    data |= {f"gold {name}": Path(path) for name, path in (gold.split("=", 1) for gold in options.gold)}
+    of_data = {name: sorted(path.glob("*.json*")) if path.is_dir() else [archive_of(path) or path]
+               for name, path in data.items() if path is not None}  # fmt: skip
+    return files | of_data
 
 
 def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -66,6 +66,15 @@ def test_every_part_is_measured_once(
     assert capsys.readouterr().out.count("$ grove") == 1
     with pytest.raises(SystemExit, match="measured.json: measured with other beam, most: give another --out"):
         asked(material, out, "gpst", *trees, "--most", 6, "--beam", 3)
+    other = tmp_path / "other.trees"
+    other.write_text("(S (NN dogs) (VBP sleep))\n")
+    for model, more, named in (
+        ("gpt2", trees, "checkpoint"),
+        ("gpst", ("--induction", material["gpt2"], *trees[2:]), "induction"),
+        ("gpst", (*trees[:2], "--gold", f"toy={other}", *trees[4:]), "gold toy"),
+    ):
+        with pytest.raises(SystemExit, match=f"measured.json: measured with other {named}: give another --out"):
+            asked(material, out, model, *more)
 
 
 def test_ties_and_circuits(material: dict[str, Path], tmp_path: Path) -> None:
