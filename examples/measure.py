@@ -9,8 +9,8 @@ writes them. A parser proposes trees for every sentence, and the models of trees
 searches end with; all models of the seed score the same trees. These give the bound on the perplexity, and the most
 probable one is compared with the gold tree. Trees that the parser draws give an estimate of the perplexity. With
 --documents a model reads each sentence after its most probable trees of the sentences before, and only the parser
-proposes. Interrupted runs resume at their last checkpoint; complete runs are kept. All models of a seed are measured
-before the next seed is trained. `examples.results` writes the tables.
+proposes. Interrupted runs resume at their last checkpoint; complete runs and results are kept, and --suites are added
+to them. All models of a seed are measured before the next seed is trained. `examples.results` writes the tables.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     reading = {"documents": options.documents, "count": options.sentences, "max_words": options.max_words}
     sample = read_sample(options.data / f"{options.split}.trees", **reading)
     options.out.mkdir(parents=True, exist_ok=True)
+    _write_sentences(options, sample, models)
     ops = accel.load(options.backend)
     for seed in range(options.seed, options.seed + options.seeds):
         for model in models:
@@ -72,6 +73,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         candidates = _candidates(ops, options, sample, [f"{model}-{seed}" for model in models])
         for model in models:
             _measure(ops, options, sample, candidates, f"{model}-{seed}")
+
+
+def _write_sentences(options: argparse.Namespace, sample: Sample, models: Sequence[str]) -> None:
+    """Write the sentences and what their trees depend on; refuse others than those of the trees that are kept."""
+    parsed, settings = _of_split(options, "proposals.trees"), _of_split(options, "trees.json")
+    text = "".join(f"{tree}\n" for tree in sample.gold)
+    if parsed.exists() and _sentences(options).read_text(encoding="utf-8") != text:
+        raise ValueError(f"{parsed}: of other sentences than those asked for: give another --out")
+    asked: Result = {name: getattr(options, name) for name in ("number", "draws", "beam")}
+    if options.beam and sample.documents is None:
+        asked["models"] = models  # their searches add trees
+    kept = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
+    for name, value in kept.items():
+        if asked.get(name, value) != value:
+            shown = " ".join(value) if isinstance(value, list) else value
+            raise ValueError(f"--{name}: the trees in {options.out} are of {shown}: give that, or another --out")
+    write_text(_sentences(options), text)
+    write_text(settings, json.dumps(asked) + "\n")
 
 
 def _train_grammar(options: argparse.Namespace, model: str, seed: int) -> None:
@@ -100,11 +119,7 @@ def _candidates(ops: ModuleType, options: argparse.Namespace, sample: Sample, na
     if options.parser is None:
         options.parser = options.out / "parser"
         _train(options, "parser", "--task", "span_parser", "--epochs", options.epochs, *PARSER)
-    parsed, sentences = _of_split(options, "proposals.trees"), options.out / f"{options.split}.trees"
-    text = "".join(f"{tree}\n" for tree in sample.gold)
-    if parsed.exists() and sentences.read_text(encoding="utf-8") != text:
-        raise ValueError(f"{parsed}: of other sentences than those asked for: give another --out")
-    write_text(sentences, text)
+    parsed, sentences = _of_split(options, "proposals.trees"), _sentences(options)
     propose(options.parser, sentences, options.number, parsed)
     if sample.documents is not None:
         return Candidates(parsed, parsed)
@@ -120,6 +135,12 @@ def _candidates(ops: ModuleType, options: argparse.Namespace, sample: Sample, na
     return Candidates(parsed, united if searched else parsed, draws if options.draws else None)
 
 
+def _sentences(options: argparse.Namespace) -> Path:
+    """Return the path of the gold trees of the sentences."""
+    path: Path = options.out / f"{options.split}.trees"
+    return path
+
+
 def _of_split(options: argparse.Namespace, name: str) -> Path:
     """Return the path of a file that belongs to the split."""
     path: Path = options.out / name
@@ -127,25 +148,40 @@ def _of_split(options: argparse.Namespace, name: str) -> Path:
 
 
 def _measure(ops: ModuleType, options: argparse.Namespace, sample: Sample, candidates: Candidates, name: str) -> None:
-    """Write the result of a model unless it is there."""
+    """Write the result of a model unless it is there; add the suites if it has none."""
     directory = options.out / name
     path = directory / result_name(options.split)
-    if path.exists():
+    result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    if result is not None and (options.suites is None or "syntaxgym" in result):
         return
     model = open_model(ops, directory)
-    result = _described(options, model, candidates, directory)
-    start = perf_counter()
-    result |= judged(ops, model, candidates, sample)
-    searched = _of_split(options, f"{name}/searched.trees")
-    if searched.exists():
-        result["search"] = {"beam": options.beam} | search_scores(searched, sample)
-        result["hours"]["search"] = hours(searched)
-    result["hours"]["scores"] = (perf_counter() - start) / 3600
+    if result is None:
+        result = _of_sample(ops, options, sample, candidates, model, directory)
     if options.suites:
         start = perf_counter()
         result["syntaxgym"] = syntaxgym(model, directory, options.suites, options.parser)
         result["hours"]["syntaxgym"] = (perf_counter() - start) / 3600
     write_text(path, json.dumps(result) + "\n")
+
+
+def _of_sample(
+    ops: ModuleType,
+    options: argparse.Namespace,
+    sample: Sample,
+    candidates: Candidates,
+    model: Model,
+    directory: Path,
+) -> Result:
+    """Return the result of a model on the sentences of the sample."""
+    result = _described(options, model, candidates, directory)
+    start = perf_counter()
+    result |= judged(ops, model, candidates, sample)
+    searched = _of_split(options, f"{directory.name}/searched.trees")
+    if searched.exists():
+        result["search"] = {"beam": options.beam} | search_scores(searched, sample)
+        result["hours"]["search"] = hours(searched)
+    result["hours"]["scores"] = (perf_counter() - start) / 3600
+    return result
 
 
 def _described(options: argparse.Namespace, model: Model, candidates: Candidates, directory: Path) -> Result:

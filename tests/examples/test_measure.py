@@ -27,6 +27,7 @@ from examples.sample import read_sample
 from examples.transformer_grammars import free_treebanks, silver_trees
 from refimpl.transformer_grammars.marginal import perplexity
 from refimpl.trees import Tree, words
+from tests.fixtures.syntax_suites import write_suite
 
 TINY = ("d_model=16", "d_ff=24", "n_layers=1", "n_heads=2", "segment_length=24", "memory_length=24")
 PARSER = ("d_model=32", "n_heads=2", "n_layers=1", "d_ff=16", "d_span=32", "warmup_steps=2")
@@ -129,9 +130,16 @@ def test_from_trees_to_result_files(toy: Path) -> None:
         ValueError, match="proposals.trees: of other sentences than those asked for: give another --out"
     ):
         run(toy, "other", *same, "--sentences", 5)
+    for option, value, stored in (("--number", 6, 5), ("--beam", 19, 20), ("--models", "tg", " ".join(measure.MODELS))):
+        with pytest.raises(ValueError, match=f"{option}: the trees in .*other are of {stored}: give that, or another"):
+            run(toy, "other", *same, "--sentences", 6, option, value)
     again = results_of(toy / "other")["tg-0"]
     assert (tg["experiment"], again["experiment"]) == ("toy", "toy_2")
     assert again["rows"] == tg["rows"] and not (toy / "other" / "parser").exists()
+    suite = write_suite(toy / "suite.json", [("the dog sleeps .".split(), "the dog sleep .".split())] * 2)
+    run(toy, "other", *same, "--sentences", 6, "--suites", suite)  # of complete results
+    for name, with_suites in results_of(toy / "other").items():
+        assert with_suites["syntaxgym"]["items"] == 2 and with_suites["rows"] == results[name]["rows"]
 
 
 def test_what_commands_print_of_the_same_files(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
