@@ -194,7 +194,8 @@ def _row_of_grammar(claim: Claim, group: Sequence[Result]) -> tuple[str, ...] | 
 
 
 def _so_far(judged: str, improving: Sequence[bool]) -> str:
-    return f"{judged} so far" if judged in ("confirmed", "refuted") and improving and all(improving) else judged
+    is_judged = judged.endswith(("confirmed", "refuted"))  # perhaps after "one seed: "
+    return f"{judged} so far" if is_judged and improving and all(improving) else judged
 
 
 def _pairs(order: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -158,6 +158,8 @@ def test_two_single_models_have_an_interval_over_the_examples() -> None:
                                      answers=equal | {"10": {"pairs": 100, "right": right + "0"}})]  # fmt: skip
     row, _ = logic_rows(results)
     assert (row[3], row[-1]) == ("+20.00 (+8.18 to +31.82)", "one seed: confirmed")
+    row, _ = logic_rows([result | {"still_improving": True} for result in results])
+    assert row[-2:] == ["2 of 2", "one seed: confirmed so far"]
     row, _ = logic_rows(results, "10 to 12")  # of 300 pairs the same differ: the root of (40 - 20 * 20 / 300) / 299
     assert (row[3], row[-1]) == ("+6.67 (+2.60 to +10.74)", "one seed: confirmed")
     assert logic_rows(results, "7 to 12")[0][3] == "+3.33 (+1.28 to +5.38)"
