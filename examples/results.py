@@ -48,10 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "runs", type=Path, nargs="*", help="folders of examples.measure or examples.fasttrees.sentiment"
     )
     options = parser.parse_args(arguments)
-    for path in (path for run in options.runs for path in sorted(run.glob("*/result*.json"))):
-        text = path.read_text(encoding="utf-8")
-        result = json.loads(text)
-        target = FOLDER / (stored_name(result) if "experiment" in result else task_results.stored_name(result))
+    for name, text in [stored for run in options.runs for stored in to_store(run)]:
+        target = FOLDER / name
         target.parent.mkdir(parents=True, exist_ok=True)
         write_text(target, text)
     results = read_results(FOLDER)
@@ -66,6 +64,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         save(picture, FOLDER / name)
     for path in PAGES:
         write_text(path, page(path.read_text(encoding="utf-8"), results, of_tasks, of_queue))
+
+
+def to_store(run: Path) -> list[tuple[str, str]]:
+    """Return the name in the folder of all results, and the text, of every result in a folder of runs.
+
+    Raises
+    ------
+    ValueError
+        If there is no result, or one of another program.
+    """
+    stored, programs = [], "examples.measure or examples.fasttrees.sentiment"
+    for path in sorted(run.glob("*/result*.json")):
+        text = path.read_text(encoding="utf-8")
+        result = json.loads(text)
+        if not result.keys() & {"experiment", "task"}:
+            raise ValueError(f"{path}: is no result of {programs}: leave {run} out")
+        stored.append((stored_name(result) if "experiment" in result else task_results.stored_name(result), text))
+    if not stored:
+        raise ValueError(f"{run}: holds no results: give a folder that {programs} wrote")
+    return stored
 
 
 def pictures(results: Sequence[Result]) -> dict[str, Picture]:

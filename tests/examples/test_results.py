@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -15,7 +16,7 @@ from examples import queue_tables, results
 from examples.queue_commands import Run as QueuedRun
 from examples.queue_tables import read_runs
 from examples.result_files import FOLDER, PAPER, read_results, stored_name
-from examples.results import PAGES, page, pictures
+from examples.results import PAGES, page, pictures, to_store
 from examples.scores import circuit_intervals
 from examples.tables import (
     circuits,
@@ -251,3 +252,15 @@ def test_text_outside_the_tables_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert page(text, TOY) == (
         "before\n<!-- table seen toy -->\n3\n<!-- end -->\nbetween\n<!-- table seen other -->\n0\n<!-- end -->\nafter\n"
     )
+
+
+def test_folders_without_results_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="typo: holds no results: give a folder that examples.measure or"):
+        to_store(tmp_path / "typo")
+    path = tmp_path / "tg-0" / "result.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(TOY[0]))
+    assert to_store(tmp_path) == [("toy-tg-0.json", json.dumps(TOY[0]))]
+    path.write_text('{"model": "tg", "seed": 0}')  # of examples.transformer_grammars.train
+    with pytest.raises(ValueError, match=r"result.json: is no result of examples.measure or .*: leave .* out"):
+        to_store(tmp_path)
