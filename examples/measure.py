@@ -157,11 +157,12 @@ def _measure(ops: ModuleType, options: argparse.Namespace, sample: Sample, candi
     model = open_model(ops, directory)
     if result is None:
         result = _of_sample(ops, options, sample, candidates, model, directory)
+        write_text(path, json.dumps(result) + "\n")  # it stays if a suite cannot be read
     if options.suites:
         start = perf_counter()
         result["syntaxgym"] = syntaxgym(model, directory, options.suites, options.parser)
         result["hours"]["syntaxgym"] = (perf_counter() - start) / 3600
-    write_text(path, json.dumps(result) + "\n")
+        write_text(path, json.dumps(result) + "\n")
 
 
 def _of_sample(

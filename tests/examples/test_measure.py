@@ -125,7 +125,11 @@ def test_from_trees_to_result_files(toy: Path) -> None:
     assert tg["search"]["beam"] == 20 and tg["search"]["coverage"] > 0 and 0 <= tg["search"]["f1"] <= 100
     assert {"proposals", "draws", "search"} < set(tg["hours"]) and "search" not in terminals
     same = ("--parser", toy / "runs" / "parser", "--steps", 4, "--number", 5, "--draws", 0, "--beam", 20)
-    run(toy, "other", *same, "--sentences", 6, "--name", "toy_2")  # the same models, by the same proposals
+    named = (*same, "--sentences", 6, "--name", "toy_2")
+    with pytest.raises(SystemExit):
+        run(toy, "other", *named, "--suites", toy / "no.json")
+    assert set(results_of(toy / "other")) == {"tg-0"}  # what took hours is kept
+    run(toy, "other", *named)  # the same models, by the same proposals
     with pytest.raises(
         ValueError, match="proposals.trees: of other sentences than those asked for: give another --out"
     ):
