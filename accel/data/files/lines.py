@@ -19,6 +19,8 @@ from accel.data.files import archive
 _OPENERS = {".xz": lzma.open, ".gz": gzip.open}
 _CONSTITUENT = re.compile(r"\([^\s()]+ +(?=[^\s)])")
 _CONVERT = "convert the file, as with iconv -f latin1 -t utf-8"
+_NO_TEXT = "a byte of 0, as in archives and in UTF-16: name a file of text in UTF-8"
+_RETURNS = "the lines end with carriage returns alone: convert it: tr '\\r' '\\n' < FILE > NEW"
 
 
 STANDARD = "-"
@@ -93,7 +95,8 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Generator[tu
     Raises
     ------
     LineError
-        At its line: a byte that is not UTF-8, a broken archive; a file without lines.
+        At its line: a byte that is not UTF-8, or is 0, a broken archive; a file without lines, or of lines that end
+        with carriage returns alone.
     """
     number = 0
     try:
@@ -101,7 +104,12 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Generator[tu
             for number, raw in enumerate(file, 1):
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
-                yield number, raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+                    if not raw.endswith(b"\n") and b"\r" in raw.rstrip(b"\r"):
+                        raise LineError(path, 0, _RETURNS)
+                line = raw.decode("utf-8")
+                if "\0" in line:
+                    raise LineError(path, number, _NO_TEXT, line.index("\0") + 1)
+                yield number, line.removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         column = len(raw[: error.start].decode("utf-8")) + 1
         raise LineError(path, number, _not_utf8(raw, error.start, number), column) from error
