@@ -62,6 +62,7 @@ NAMED = "\t".join(FIELDS) + "\n" + "\t".join(PAIRS[0]) + "\n"
         (NAMED + "neutral\ta\n", ":3: 2 column(s), the header has 3"),
         (NAMED + "%\ta\tb\n", ":3: unknown label '%'"),
         (OBJECT + "{\n", ":2: not JSON: "),
+        (OBJECT + OBJECT.replace("{", r'{"other": "\ud83d", ', 1), r":2: \ud83d is half of a character"),
         (OBJECT + "[]\n", ":2: no text for 'gold_label'"),
         (OBJECT + '{"gold_label": "neutral"}\n', ":2: no text for 'sentence1_binary_parse'"),
         ("%nothing else\n", ": no labelled pairs in this file"),

@@ -172,6 +172,8 @@ def test_presets_are_those_of_the_paper(name: str, folder: Path, tmp_path: Path,
         ('{"document": 1}', "train.jsonl:2: no text in a field document: no field has text"),
         ("[]", 'train.jsonl:2: no object: every line is one, such as {"document": "..."}'),
         ("{", "train.jsonl:2:2: not JSON: Expecting property name enclosed in double quotes"),
+        pytest.param("[" * 10**5, "train.jsonl:2: not JSON: too many brackets within one another", id="brackets"),
+        (r'{"a": "\uD83D"}', r"train.jsonl:2: \ud83d is half of a character: write both halves, or leave it out"),
         ('{"document": " ", "summary": "a"}', "train.jsonl:2: an empty sentence in the field document"),
     ],
 )

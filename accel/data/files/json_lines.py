@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from accel.data.files.lines import LineError, read_lines
 
@@ -21,22 +22,35 @@ class Field:
         return str(self.path)
 
 
+def json_value(path: str | Path, number: int, line: str) -> Any:
+    """Return the value of a line of JSON; LineError if it is none, or text in it has half of a pair of surrogates."""
+    try:
+        value = json.loads(line)
+        if "\\ud" in line.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        raise LineError(path, number, f"not JSON: {error.msg}", error.colno) from error
+    except RecursionError as error:
+        raise LineError(path, number, "not JSON: too many brackets within one another") from error
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise LineError(path, number, f"{half} is half of a character: write both halves, or leave it out") from error
+    return value
+
+
 def read_texts(source: str | Path | Field) -> Iterator[tuple[int, str]]:
     """Yield the number and the text of every line, or of the field in every line.
 
     Raises
     ------
     LineError
-        At its line: no JSON object, no such field, no text in it; as `read_lines` does.
+        At its line: no JSON object, no such field, no text in it; as `json_value` and `read_lines` do.
     """
     if not isinstance(source, Field):
         yield from read_lines(source)
         return
     for number, line in read_lines(source.path):
-        try:
-            values = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise LineError(source.path, number, f"not JSON: {error.msg}", error.colno) from error
+        values = json_value(source.path, number, line)
         if not isinstance(values, dict):
             raise LineError(source.path, number, 'no object: every line is one, such as {"' + source.name + '": "..."}')
         if not isinstance(values.get(source.name), str):

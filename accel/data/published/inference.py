@@ -8,11 +8,11 @@ Words are the tokens of the parses without the brackets.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 from accel.data.batches.sentences import Example
+from accel.data.files.json_lines import json_value
 from accel.data.files.lines import LineError, read_lines
 
 CLASSES = ("entailment", "neutral", "contradiction")
@@ -80,9 +80,9 @@ def _positional(line: str) -> list[str]:
 
 def _fields(line: str) -> list[str]:
     try:
-        values = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error}") from error
+        values = json_value("", 0, line)
+    except LineError as error:
+        raise ValueError(error.reason) from error
     for name in FIELDS:
         if not isinstance(values, dict) or not isinstance(values.get(name), str):
             raise ValueError(f"no text for {name!r}")
