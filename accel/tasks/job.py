@@ -71,9 +71,14 @@ def n_parameters(job: Job) -> int:
 
 
 def require_data(options: argparse.Namespace, *, folders: bool = False) -> None:
-    """Raise ValueError if the options name no data, or a folder where one file is read, unless `folders` are, too."""
+    """Raise ValueError if the options name no data, a pipe, or a folder for one file, unless `folders` are read."""
     if options.data is None:
         raise ValueError("train: --data is missing" + (f": {options.out} holds no run yet" if options.resume else ""))
+    for name in ("data", "validation", "test"):
+        given = getattr(options, name, None)
+        for path in given if isinstance(given, list) else filter(None, [given]):
+            if Path(path).is_fifo():
+                raise ValueError(f"--{name} {path}: a pipe, but grove train reads its data more than once: name a file")
     if hasattr(options, "validation") and not folders:  # of a task that reads files, not folders
         _require_files(options)
 

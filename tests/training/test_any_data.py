@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -150,6 +151,18 @@ def test_what_is_no_treebank_and_no_file_is_named(tmp_path: Path, mistake: Calla
         assert wrong.startswith(f"{text}: neither a folder nor an archive that can be opened (no form of tar or zip): ")
     wrong = mistake("train", "--task", "summarisation", "--data", tmp_path, "--out", tmp_path / "run")
     assert wrong.startswith(f"{tmp_path}: no train.article and train.title: ") and wrong.endswith("; use --train-stem")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipes_are_refused(tmp_path: Path, mistake: Callable[..., str]) -> None:
+    text, pipe = write(tmp_path / "train.txt", ["they sing"]), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reason = "a pipe, but grove train reads its data more than once: name a file"
+    for task in ("trees", "sentiment", "language_model", "gpst", "masked_words", "span_parser"):
+        wrong = mistake("train", "--task", task, "--data", pipe, "--out", tmp_path / "run")
+        assert wrong == f"--data {pipe}: {reason}"
+        wrong = mistake("train", "--task", task, "--data", text, "--validation", pipe, "--out", tmp_path / "run")
+        assert wrong == f"--validation {pipe}: {reason}"
 
 
 def test_settings_are_listed_and_misspelt_names_answered(
