@@ -166,8 +166,10 @@ def test_written_files_hold_valid_pairs(tmp_path: Path) -> None:
     logic.write_files(tmp_path / "other", 3000, seed=6)
     texts = [(tmp_path / part / "train4").read_text() for part in (".", "again", "other")]
     assert texts[0] == texts[1] != texts[2]
-    with pytest.raises(FileExistsError):
-        logic.write_files(tmp_path, 3000, seed=5)
+    (tmp_path / "again" / "train0").unlink()
+    with pytest.raises(FileExistsError, match="test0"):
+        logic.write_files(tmp_path / "again", 3000, seed=5)
+    assert not (tmp_path / "again" / "train0").exists()
 
 
 def test_the_command_line_writes_files(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from errno import EEXIST
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -225,15 +226,18 @@ def write_files(folder: str | Path, samples: int, seed: int) -> dict[str, int]:
     Raises
     ------
     FileExistsError
-        If the folder has one of these files already.
+        If the folder has one of these files already; nothing is written then.
     """
     if samples < 1:
         raise ValueError(f"samples must be at least 1, not {samples}")
+    folder = Path(folder)
+    for name in (f"{part}{length}" for length in range(LONGEST + 1) for part in ("train", "test")):
+        if (folder / name).exists():
+            raise FileExistsError(EEXIST, "File exists", str(folder / name))
     lines: list[dict[str, None]] = [{} for _ in range(LONGEST + 1)]
     for left, right in islice(generate(seed), samples):
         length = min(max(left.n_operators, right.n_operators), LONGEST)
         lines[length][f"{relation(left.worlds, right.worlds)}\t{left.text}\t{right.text}\n"] = None
-    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     counts = {}
     for length, unique in enumerate(lines):
