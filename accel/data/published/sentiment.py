@@ -29,8 +29,8 @@ def read_sentiment(path: str | Path, classes: tuple[str, ...] = BINARY, *, phras
     classes : FINE or BINARY
         With BINARY (SST-2) neutral sentences and phrases are left out.
     phrases : bool
-        Yield every constituent and word as well, each once with the class of its first occurrence: about 70,000
-        phrases, the usual training set of SST-2.
+        Yield every constituent and word as well, each once with the class of its first occurrence: 77,616 of the
+        published trees, the usual training set of SST-2.
 
     Raises
     ------
