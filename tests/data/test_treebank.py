@@ -192,6 +192,15 @@ def test_a_corpus_is_encoded_once_and_again_when_anything_changes(
         load_corpus(path, vocabulary, cache)
 
 
+def test_a_file_in_an_archive_is_encoded(tmp_path: Path) -> None:
+    path, cache = tmp_path / "data.zip" / "raw" / "trees", tmp_path / "cache"
+    for n_copies in (1, 2):
+        with zipfile.ZipFile(tmp_path / "data.zip", "w") as packed:
+            packed.writestr("raw/trees", TEXT * n_copies)
+        assert len(load_corpus(path, build(read_treebank(path)), cache)) == 3 * n_copies
+    assert len(list(cache.iterdir())) == 2
+
+
 def test_nothing_is_left_of_a_failed_encoding(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, cache = write(TEXT + "(S (NP it)\n"), tmp_path / "cache"
     vocabulary = build(read_treebank(write(TEXT, "good.txt")))

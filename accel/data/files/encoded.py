@@ -15,6 +15,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike
 
+from accel.data.files.archive import archive_of
+from accel.data.files.lines import open_bytes
+
 
 def load_encoded(
     path: str | Path | Sequence[Path],
@@ -25,16 +28,16 @@ def load_encoded(
 ) -> dict[str, np.ndarray]:
     """Return the arrays of one file or several by name, memory-mapped from a folder in `cache`.
 
-    The folder has the name of the first file and a hash, which covers the files' bytes and the `description` of their
-    encoding. An existing folder is used again; otherwise `encode` fills the arrays. The folder appears when it is
-    complete.
+    A file may be in an archive. The folder has the name of the first file and a hash, which covers the files' bytes and
+    the `description` of their encoding. An existing folder is used again; otherwise `encode` fills the arrays. The
+    folder appears when it is complete.
     """
     paths = [Path(path)] if isinstance(path, (str, Path)) else list(path)
     digest = hashlib.sha256(description.encode())
     for number, name in enumerate(paths):
         if number:
             digest.update(f"file {number}".encode())
-        with open(name, "rb") as file:
+        with open(name, "rb") if archive_of(name) is None else open_bytes(name) as file:
             while block := file.read(1 << 20):
                 digest.update(block)
     cache = Path(cache)
