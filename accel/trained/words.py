@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
 
 from accel.data.corpora.treebank import DOCUMENT
 from accel.data.vocabularies.words import Words
@@ -29,10 +31,32 @@ def line_reader(model: Model) -> Callable[[str], list[str]]:
 
 
 def sentences_of(model: Model, batch: Batch, split: Callable[[str], list[str]] | None = None) -> list[list[str]]:
-    """Return the words of one sentence or several; strings are split by `split`, or as the model reads a line."""
+    """Return the words of one sentence or several; strings are split by `split`, or as the model reads a line.
+
+    Raises
+    ------
+    ValueError
+        If a batch or a sentence is neither a string nor a list, or a word is no string, empty, or has blanks in it.
+    """
     split = split or line_reader(model)
-    sentences = [batch] if isinstance(batch, str) else batch
-    return [split(sentence) if isinstance(sentence, str) else list(sentence) for sentence in sentences]
+    sentences = [batch] if isinstance(batch, str) else _listed("batch", batch)
+    return [split(x) if isinstance(x, str) else _checked(n, x) for n, x in enumerate(sentences, 1)]
+
+
+def _checked(number: int, sentence: Any) -> list[str]:
+    """Return the words of a sentence that is given by its words."""
+    words = _listed(f"sentence {number}", sentence)
+    for place, word in enumerate(words, 1):
+        if not isinstance(word, str) or word.split() != [word]:
+            raise ValueError(f"sentence {number}: word {place} is {word!r}, not a string without blanks")
+    return words
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    """Return what a list, or another iterable, holds."""
+    if isinstance(given, (bytes, PurePath, Mapping)) or not isinstance(given, Iterable):
+        raise ValueError(f"{name}: is of type {type(given).__name__}: give a string or a list")
+    return list(given)
 
 
 def check_each(sentences: Iterable[list[str]], check: Callable[[list[str]], object]) -> None:
