@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from accel.autodiff.arrays import Array
 from accel.data.batches.text import encode_lines, encode_text
 from accel.data.corpora.gathered import given_proposals
-from accel.data.corpora.sequences import GIVEN, encode_sentences, read_given, read_whole
+from accel.data.corpora.sequences import GIVEN, Trees, encode_sentences, read_given, read_whole
 from accel.data.corpora.treebank import Reading
 from accel.evaluation.bound_and_rerank import known_to, word_perplexity
 from accel.scoring import surprisals
@@ -26,7 +26,6 @@ from accel.trained.options import OptionError
 from accel.trained.words import Batch, check_each, sentences_of
 from refimpl.trees import Tree
 
-Trees = Sequence[str | Tree]
 Floats = NDArray[np.float64]
 
 
@@ -187,7 +186,7 @@ class Scorer:
 
         Parameters
         ----------
-        given : trees, or the path of a treebank
+        given : a tree or several, or the path of a treebank
             In brackets or as `refimpl.trees.Tree`; a model of documents takes ``(DOC ...)``.
         reading : Reading or None
             Which parts of the trees are dropped; None: as in training.
@@ -219,7 +218,7 @@ class Scorer:
         ----------
         text : lines, or the path of a text
             Of a language model of words: running text. Every line ends with `<eos>`, which counts as a word.
-        trees : trees, or the path of a treebank
+        trees : a tree or several, or the path of a treebank
             Every tree is the only proposal for its words.
         proposals : for every sentence its trees, or the path of a file of proposals
         of_file

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from weakref import finalize
 
 from accel.data.corpora.proposals import ProposalFile, Proposals, Stream, counts_of, read_single, stream_proposals
-from accel.data.corpora.sequences import GIVEN, read_given
+from accel.data.corpora.sequences import GIVEN, Trees, read_given
 from accel.data.corpora.treebank import Reading, Sentence, TreebankError, read_sentences
 from accel.data.files.lines import LineError, place, read_lines, read_once
 from refimpl.trees import Tree, words
@@ -67,8 +67,8 @@ class Sentences:
 
 
 def given_proposals(
-    trees: Path | Sequence[str | Tree] | None,
-    proposals: Path | Sequence[Sequence[str | Tree]] | None,
+    trees: Path | Trees | None,
+    proposals: Path | Sequence[Trees] | None,
     reading: Reading,
     left_out: list[int] | None = None,
     **of_file: Any,
@@ -93,7 +93,7 @@ def given_proposals(
     return Sentences(trees if isinstance(trees, Path) else Path(GIVEN), groups, reasons, n_words)
 
 
-def _different(number: int, group: Sequence[str | Tree], reading: Reading) -> list[Sentence]:
+def _different(number: int, group: Trees, reading: Reading) -> list[Sentence]:
     """Return the different proposals of a sentence; TreebankError with its number if their words differ."""
     try:
         read = list(read_given(group, reading))

@@ -20,6 +20,8 @@ from accel.data.files.brackets import read_trees
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
 from refimpl.trees import Tree, TreeError
 
+Trees = str | Tree | Iterable[str | Tree]
+"""One tree or several, in brackets or in memory."""
 GIVEN = "trees"  # the file that an error names where trees come from no file
 
 
@@ -69,8 +71,8 @@ def unknown(path: str | Path, sentences: list[Sentence], vocabulary: Vocabulary)
     return errors
 
 
-def read_given(trees: Iterable[str | Tree], reading: Reading) -> Iterator[Sentence]:
-    """Yield trees that are given in brackets or in memory as `read_whole` yields those of a file.
+def read_given(trees: Trees, reading: Reading) -> Iterator[Sentence]:
+    """Yield one tree or several, in brackets or in memory, as `read_whole` yields those of a file.
 
     The line of a tree is its number. If the reading has documents, a tree that is no ``(DOC ...)`` is the only one of
     its document.
@@ -80,7 +82,7 @@ def read_given(trees: Iterable[str | Tree], reading: Reading) -> Iterator[Senten
     TreebankError
         Of the file "trees", at the number of a tree: as `read_sentences`, and for several trees in one string.
     """
-    for number, given in enumerate(trees, 1):
+    for number, given in enumerate([trees] if isinstance(trees, (str, Tree)) else trees, 1):
         drop = {"drop_traces": reading.drop_traces, "drop_function_tags": reading.drop_function_tags}
         try:
             read = list(read_trees([str(given)], **drop))
