@@ -82,6 +82,8 @@ def terminal_logps(
 
     Each is read by itself, after the start symbol. With `others` the models are an ensemble.
     """
+    if not len(sentences):
+        return
     counts = np.array([len(tokens) for tokens in sentences], np.int32)
     ids = np.array([i for tokens in sentences for i in tokens], np.int32)
     corpus = Corpus(ids, offsets_of(counts), counts, counts)  # actions without any brackets

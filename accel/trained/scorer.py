@@ -196,6 +196,8 @@ class Scorer:
         models = self._ensemble(ensemble_with, ensemble)
         reading = self._reading(reading)
         sentences = list(read_whole(given, reading) if isinstance(given, Path) else read_given(given, reading))
+        if not sentences:
+            return np.zeros(0)
         corpus = encode_sentences(given if isinstance(given, Path) else GIVEN, sentences, self.vocabulary)
         logps = tree_logps(self.ops, models, corpus, ensemble=ensemble, batch_size=batch_size)
         return np.array(list(logps), np.float64)

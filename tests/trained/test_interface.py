@@ -105,6 +105,15 @@ def test_trees(runs: dict[str, Path], kind: str, tmp_path: Path, grove: Callable
         assert result.meaning == ("exact" if kind == "txl_terminals" else "upper bound")
 
 
+@pytest.mark.parametrize("kind", READERS)
+def test_no_sentences_have_no_scores(runs: dict[str, Path], kind: str) -> None:
+    model = trained.open(runs[kind])
+    assert model.token_score([]) == model.sequence_score([]) == model.word_surprisals([]) == []
+    if "tg" in kind or "txl" in kind:
+        for ensemble in ("mixture", "product"):
+            assert model.tree_score([], ensemble_with=[model], ensemble=ensemble).shape == (0,)
+
+
 def test_perplexity_of_text(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) -> None:
     model = trained.open(runs["lstm"])
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in SENTENCES))
