@@ -14,7 +14,7 @@ from accel.commands.compare_page import page
 from accel.commands.numbers import at_least
 from accel.commands.opened import check_out, named
 from accel.commands.tables import print_table
-from accel.commands.translate import SEARCH, add_search, check_sources, open_translator
+from accel.commands.translate import add_search, check_sources, open_translator
 from accel.data.batches.sequence_pairs import read_parallel
 from accel.data.corpora.parallel import PARTS
 from accel.evaluation.error_analysis import CATEGORIES, count_errors, draw
@@ -30,7 +30,7 @@ from accel.evaluation.error_sheet import (
     read_sheet,
     sheet_text,
 )
-from accel.search.translations import translations
+from accel.search.translations import SEARCH, translations
 from accel.tasks.pairs import parallel_files
 from accel.trained.opening import Model
 from accel.trained.options import OptionError

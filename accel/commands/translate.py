@@ -16,14 +16,11 @@ from accel.commands.numbers import at_least, up_to
 from accel.commands.opened import line_by_line
 from accel.data.files.lines import LineError, read_word_lines
 from accel.search.beam import MOST_PENALTY
-from accel.search.translations import Translation, translations
+from accel.search.translations import SEARCH, Translation, translations
 from accel.trained.average import average_checkpoints
 from accel.trained.kinds import TRANSLATIONS, require
 from accel.trained.opening import Model, open_model
 from accel.trained.words import encode_words, joined, line_reader
-
-SEARCH = ("beam", "length_penalty", "extra_length", "batch_size")
-"""The options of `accel.search.translations.translations`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from accel.parsing.propose import parses
 from accel.search.word_level import limits_of
 from accel.trained.kinds import LABELLED_TREES, PROPOSALS, TREE_LOGPS, can
 from accel.trained.opening import Model
-from accel.trained.options import OptionError
+from accel.trained.options import OptionError, check_number
 from refimpl.trees import Tree
 
 
@@ -46,6 +46,8 @@ def parse(
         As `check_options` and the functions of the models.
     """
     check_options(model, options)
+    if batch_size is not None:
+        check_number("batch_size", batch_size)
     side_by_side = {} if batch_size is None else {"batch_size": batch_size}
     if can(model, PROPOSALS):
         ranked = parses(ops, model, sentences, 1, **side_by_side)

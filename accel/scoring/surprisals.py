@@ -35,7 +35,7 @@ from accel.trained.kinds import (
     with_article,
 )
 from accel.trained.opening import Model
-from accel.trained.options import OptionError
+from accel.trained.options import OptionError, check_number
 from accel.trained.processes import results
 from accel.trained.words import Pieces, encode_words, joined
 
@@ -82,8 +82,8 @@ def check_options(model: Model, parser: Model | None, n_proposals: int | None, s
         raise OptionError("parser", f"is for a TG or a TXL (CC), and {model.path} is neither")
     if search:
         raise OptionError(next(iter(search)), "is for a search: leave it out, or leave out the parser")
-    if n_proposals is not None and n_proposals < 1:
-        raise OptionError("proposals_per_sentence", "at least 1 is needed", n_proposals)
+    if n_proposals is not None:
+        check_number("proposals_per_sentence", n_proposals)
     require(parser, PROPOSALS)
 
 
@@ -157,6 +157,7 @@ def bits_of_tokens(
     The options and errors are those of `bits_of_words` without a parser.
     """
     check_surprisals(model)
+    check_number("batch_size", batch_size)
     if can(model, TEXT_LOGPS):
         for words, bits in zip(sentences, _line_bits(ops, model, sentences, batch_size=batch_size), strict=True):
             yield model.vocabulary.decode(model.vocabulary.encode(words)), bits

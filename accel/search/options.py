@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from accel.trained.kinds import LABELLED_TREES, SEARCHES, can
 from accel.trained.opening import Model
-from accel.trained.options import OptionError
+from accel.trained.options import OptionError, check_number
 
 OF_TREES = {
     "word_beam": "parses of --beam kept after every word (a tenth of --beam)",
@@ -25,6 +25,4 @@ def check_search(model: Model, search: Mapping[str, int]) -> None:
             raise OptionError(name, f"is no option of a search: these are {', '.join(OPTIONS)}")
         if not can(model, LABELLED_TREES if name in OF_TREES else SEARCHES):
             raise OptionError(name, f"the model {model.path} has no such search: leave it out")
-        least = int(name != "fast_track")
-        if value < least:
-            raise OptionError(name, f"at least {least} is needed", value)
+        check_number(name, value, int(name != "fast_track"))

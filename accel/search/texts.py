@@ -15,7 +15,7 @@ from accel.search.pools import Limits
 from accel.search.word_level import sample
 from accel.trained.kinds import CONTEXTS, GPST_TREES, LABELLED_TREES, TEXTS, can, kind_of, require, with_article
 from accel.trained.opening import Model
-from accel.trained.options import OptionError
+from accel.trained.options import OptionError, check_number
 from refimpl.trees import ActionType
 
 
@@ -62,9 +62,8 @@ def draw_text(
         If an option is too small, or not for this model; if the model cannot read the prefix or the context.
     """
     require(model, TEXTS)
-    for name, value in (("words", words), ("top_k", top_k)):
-        if value < 1:
-            raise OptionError(name, "at least 1 is needed", value)
+    for name, value, least in (("words", words, 1), ("top_k", top_k, 1), ("seed", seed, 0)):
+        check_number(name, value, least)
     if not sync and not (can(model, GPST_TREES) or can(model, LABELLED_TREES)):
         kind = with_article(kind_of(model))
         raise OptionError("sync", f"is for actions between words, and {model.path} holds {kind}: leave it out")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from accel.search.beam import length_limit, translate
+from accel.search.beam import MOST_PENALTY, length_limit, translate
 from accel.trained.kinds import TRANSLATIONS, require
 from accel.trained.opening import Model
+from accel.trained.options import OptionError, check_number
 from accel.trained.words import encode_words, joined, reads_characters
+
+SEARCH = ("beam", "length_penalty", "extra_length", "batch_size")
+"""The options of translations."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,13 @@ def translations(
     Raises
     ------
     ValueError
-        If the model writes no translations; as `encode_words`.
+        If the model writes no translations; as `encode_words`; OptionError for an option that is none, or out of range.
     """
     require(model, TRANSLATIONS)
+    _check(search)
     tokens = [np.array(joined(encode_words(model, words)), np.int32) for words in sources]
+    shortest = min(map(len, tokens), default=0)
+    check_number("extra_length", extra_length, -shortest)
     targets = translate(ops, model.config, model.parameters, tokens, extra_length=extra_length, **search)
     separator = "" if reads_characters(model) else " "
     results = []
@@ -56,3 +63,13 @@ def translations(
         words = tuple(model.vocabulary.decode(target))
         results.append(Translation(words, limit if len(target) == limit else None, separator))
     return results
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    for name, value in options.items():
+        if name not in SEARCH:
+            raise OptionError(name, f"is no option of translations: these are {', '.join(SEARCH)}")
+        if name != "length_penalty":
+            check_number(name, value)
+        elif not 0 <= value <= MOST_PENALTY:
+            raise OptionError(name, f"a number from 0 to {MOST_PENALTY} is needed", value)

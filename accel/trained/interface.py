@@ -18,6 +18,7 @@ from accel.search.texts import Text, draw_text
 from accel.search.translations import Translation, translations
 from accel.trained.kinds import GPST_TREES, PROPOSALS, TREE_LOGPS, can, require
 from accel.trained.opening import open_model
+from accel.trained.options import check_number
 from accel.trained.scorer import Scorer
 from accel.trained.words import Batch, Sentence, check_each, encode_words, sentences_of
 from refimpl.trees import Tree
@@ -51,6 +52,8 @@ class TrainedModel(Scorer):
     def propose(self, batch: Batch, number: int = 300, *, batch_size: int = 16) -> list[list[tuple[Tree, float]]]:
         """Return for every sentence a parser's `number` most probable trees, best first, with log q of each, nats."""
         require(self.model, PROPOSALS)
+        check_number("number", number)
+        check_number("batch_size", batch_size)
         words = sentences_of(self.model, batch, proposing.words_of)
         return list(proposing.propose(self.ops, self.model, words, number, batch_size=batch_size))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 _TYPED = {"sync": "--no-sync"}  # other options are typed as they are named
 
 
@@ -24,6 +26,19 @@ class OptionError(ValueError):
     def typed(self) -> str:
         """Return the message with the option as it is typed on the command line."""
         return typed(self.option) + self.rest
+
+
+def check_number(option: str, value: object, least: int = 1) -> None:
+    """Raise OptionError unless a value is a whole number of at least `least`.
+
+    >>> check_number("beam", 2.5)
+    Traceback (most recent call last):
+    accel.trained.options.OptionError: beam 2.5: a whole number is needed
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise OptionError(option, "a whole number is needed", repr(value))
+    if value < least:
+        raise OptionError(option, f"at least {least} is needed", value)
 
 
 def typed(option: str) -> str:

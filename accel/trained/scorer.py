@@ -24,7 +24,6 @@ from accel.trained.kinds import ABILITIES, TEXT_LOGPS, TREE_LOGPS, kind_of, requ
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
 from accel.trained.words import Batch, check_each, sentences_of
-from refimpl.trees import Tree
 
 Floats = NDArray[np.float64]
 

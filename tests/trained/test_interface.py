@@ -192,6 +192,22 @@ def refusal(call: Callable[[], object]) -> str:
     return str(error.value)
 
 
+@pytest.mark.parametrize("value", [0, -1, 2.5, "3", True])
+def test_numbers_out_of_range_are_named(runs: dict[str, Path], value: Any) -> None:
+    """`words=2.5` drew without an end; other values ended with errors of NumPy and of `range`."""
+    models = {kind: trained.open(runs[kind]) for kind in KINDS}
+    line, reason = SENTENCES[0], "at least 1 is needed" if value in (0, -1) else "a whole number is needed"
+    for name, call in (
+        ("batch_size", models["lstm"].token_score), ("batch_size", models["fasttrees"].parse),
+        ("batch_size", models["treeformer"].parse), ("batch_size", models["treeformer"].translate),
+        ("batch_size", models["span_parser"].propose), ("number", models["span_parser"].propose),
+        ("beam", models["treeformer"].translate), ("beam", models["gpst"].token_score), ("beam", models["tg"].parse),
+        ("words", models["gpst"].sample), ("top_k", models["txl_terminals"].sample),
+    ):  # fmt: skip
+        said = refusal(lambda call=call, name=name: call(line, **{name: value}))  # type: ignore[misc]
+        assert said == f"{name} {value!r}: {reason}"
+
+
 def test_what_a_model_cannot_do_is_refused(runs: dict[str, Path]) -> None:
     """In the wording of the commands."""
     models: dict[str, TrainedModel] = {kind: trained.open(runs[kind]) for kind in KINDS}
@@ -214,7 +230,7 @@ def test_what_a_model_cannot_do_is_refused(runs: dict[str, Path]) -> None:
 
 
 def test_mistakes_are_named(runs: dict[str, Path], tmp_path: Path) -> None:
-    tg, gpst, lstm = (trained.open(runs[kind]) for kind in ("tg", "gpst", "lstm"))
+    tg, gpst, lstm, pairs = (trained.open(runs[kind]) for kind in ("tg", "gpst", "lstm", "treeformer"))
     line = SENTENCES[0]
     for call, said in (
         (
@@ -244,6 +260,10 @@ def test_mistakes_are_named(runs: dict[str, Path], tmp_path: Path) -> None:
         (lambda: tg.perplexity(trees=TREES, numbered=True), "numbered: is for a file of proposals"),
         (lambda: tg.sample("zebra"), "prefix: the word 'zebra' is not in the closed vocabulary"),
         (lambda: tg.sample(words=0), "words 0: at least 1 is needed"),
+        (lambda: tg.sample("the", seed=1.5), "seed 1.5: a whole number is needed"),
+        (lambda: pairs.translate(line, num_beams=2), "num_beams: is no option of translations: these are beam, le"),
+        (lambda: pairs.translate("the", extra_length=-2), "extra_length -2: at least -1 is needed"),
+        (lambda: pairs.translate(line, length_penalty=-1), "length_penalty -1: a number from 0 to 10 is needed"),
         (lambda: gpst.sample("the dog", words=58), "words 58: after a prefix of 2 tokens at most 57 fit"),
     ):
         assert refusal(call).startswith(said)
