@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accel.autodiff.arrays import Array
+import accel
+from accel.autodiff.arrays import Array, host
 from accel.data.batches.text import encode_lines, encode_text
 from accel.data.corpora.gathered import given_proposals
 from accel.data.corpora.sequences import GIVEN, Trees, encode_sentences, read_given, read_whole
@@ -32,6 +34,12 @@ def _mean(scores: Floats) -> float:
     return float(scores.mean())
 
 
+def _unpickled(kind: type[Scorer], backend: str, module: str, weights: dict[str, Any], *rest: Any) -> Scorer:
+    ops, (path, config, vocabulary, reading) = accel.load(backend), rest
+    parameters = {name: ops.xp.asarray(value) for name, value in weights.items()}
+    return kind(ops, Model(path, config, parameters, vocabulary, reading, import_module(module)))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Scorer:
     """A trained model and the backend that it computes on.
@@ -44,6 +52,13 @@ class Scorer:
 
     ops: ModuleType
     model: Model
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Modules are pickled by their names, and the weights as NumPy arrays."""
+        model = self.model
+        weights = {name: host(value) for name, value in model.parameters.items()}
+        rest = (model.path, model.config, model.vocabulary, model.reading)
+        return _unpickled, (type(self), self.ops.name, model.module.__name__, weights, *rest)
 
     @property
     def path(self) -> Path:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
+from copy import deepcopy
 from math import log
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +42,21 @@ def test_every_run_is_opened(runs: dict[str, Path], kind: str) -> None:
     assert model.path == runs[kind] / "best.safetensors" and model.kind.split()[0] in (kind, "gpst", "fasttrees")
     assert model.config.vocabulary_size == len(model.vocabulary) and "embedding" in " ".join(model.parameters)
     assert repr(model) == f"TrainedModel({str(model.path)!r}, kind={model.kind!r})"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_is_pickled_with_its_weights(runs: dict[str, Path], kind: str) -> None:
+    """A pool of processes pickles it. Its run may be gone, and its weights others than those of the run."""
+    model = trained.open(runs[kind])
+    name = next(iter(model.parameters))
+    model.parameters[name][:] = 0.5
+    for copy in (pickle.loads(pickle.dumps(model)), deepcopy(model)):
+        assert copy.kind == model.kind and copy.path == model.path and copy.vocabulary == model.vocabulary
+        assert copy.config == model.config and copy.model.reading == model.model.reading
+        assert copy.ops is model.ops and copy.parameters.keys() == model.parameters.keys()
+        assert all(np.array_equal(value, copy.parameters[key]) for key, value in model.parameters.items())
+        if kind == "tg":
+            assert copy.tree_score(TREES).tolist() == model.tree_score(TREES).tolist()
 
 
 @pytest.mark.parametrize("kind", READERS)
