@@ -45,8 +45,9 @@ class Scorer:
     """A trained model and the backend that it computes on.
 
     Search options, as keywords `beam`, `word_beam`, `fast_track`, `max_open` and `max_opens`, are those of
-    `grove surprisal`: `beam` for a GPST (20), all of them for a TG or a TXL (CC) (beam: 100). Scores of these models
-    are sums over the parses that a search keeps, lower bounds of log p; those of all other models are exact. A word
+    `grove surprisal`: `beam` for a GPST (20), all of them for a TG or a TXL (CC) (beam: 100). Of these models
+    the log p of the first words of a sentence is summed over the parses that a search keeps, a lower bound; the score
+    of a word is the difference of two such bounds. Scores of all other models are exact. A word
     that no parse of the search reaches, and all words after it, have probability 0.
     """
 
