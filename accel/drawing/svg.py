@@ -5,6 +5,7 @@ Units are pixels, from the upper left corner. Colours are those of SVG, as "#4c7
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
@@ -24,6 +25,7 @@ _ASCII_WIDTHS = (  # of the letters from the space to the tilde, in DejaVu Sans:
     61, 79, 70, 64, 62, 74, 69, 99, 69, 62, 69, 40, 34, 40, 84, 50, 50, 62, 64, 55, 64, 62, 36, 64,
     64, 28, 28, 58, 28, 98, 64, 62, 64, 64, 42, 53, 40, 64, 60, 82, 60, 60, 53, 64, 34, 64, 84,
 )  # fmt: skip
+_NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class PictureError(ValueError):
@@ -129,7 +131,16 @@ def check_name(path: Path) -> None:
 
 
 def svg(picture: Picture) -> str:
-    """Return the picture as the text of an SVG file, which can also be part of HTML."""
+    """Return the picture as the text of an SVG file, which can also be part of HTML.
+
+    Raises
+    ------
+    PictureError
+        If a text has a character that no XML file may have, such as a control character.
+    """
+    for words in (picture.title, *(shape.text for shape in picture.shapes if isinstance(shape, Text))):
+        for letter in filter(_NO_XML.match, words):
+            raise PictureError(f"an SVG cannot have the character {letter!r} (in {words!r}): leave it out")
     width, height = _number(picture.width), _number(picture.height)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'

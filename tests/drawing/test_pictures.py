@@ -199,3 +199,16 @@ def test_wide_letters_have_their_place() -> None:
     """Words in capitals or in Chinese do not run into each other."""
     assert text_width("MW", 10) > 1.4 * text_width("nn", 10) > 2 * text_width("il", 10)
     assert text_width("太陽", 10) == 20 and text_width("e\u0301", 10) == text_width("e", 10)
+
+
+@pytest.mark.parametrize("letter", ["\x01", "\x7f", "\udc80", "\ufffe", "\u00e9", "\U0001f426"])
+def test_an_svg_is_xml_or_refused(letter: str, tmp_path: Path) -> None:
+    """No program opened a picture of a word with a control character."""
+    tree = Tree("S", (f"a{letter}", "b"))
+    if letter in "\x01\udc80\ufffe":
+        with pytest.raises(PictureError, match=r"an SVG cannot have the character '\\.*: leave it out"):
+            save(draw_tree(tree), tmp_path / "x.svg")
+        assert not list(tmp_path.iterdir())
+    else:
+        save(draw_tree(tree), tmp_path / "x.svg")
+        assert ElementTree.parse(tmp_path / "x.svg")
