@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,11 @@ def test_the_tests_are_found_without_any_extra() -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     assert sum(map(int, re.findall(r"\.py: (\d+)$", done.stdout, flags=re.MULTILINE))) > 3000
+
+
+def test_what_numba_does_with_numpy_is_no_error() -> None:
+    """Importing numba-cuda 0.30.4 beside NumPy 2.5 warns, and GPU tests import it before the first test."""
+    warnings.warn_explicit("generic", DeprecationWarning, "npdatetime_helpers.py", 31, "numba.cuda.np.npdatetime_helpers")
+    for module in ("accel.cuda.device", "numbastic"):
+        with pytest.raises(DeprecationWarning):
+            warnings.warn_explicit("generic", DeprecationWarning, "device.py", 1, module)
