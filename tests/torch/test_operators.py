@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -169,8 +169,26 @@ def test_a_gpu_computes_on_the_current_stream(monkeypatch: pytest.MonkeyPatch) -
         entered.append(given)
         yield
 
-    places = SimpleNamespace(Device=partial(place, "device"), ExternalStream=partial(place, "stream"))
+    streams = SimpleNamespace(from_external=lambda stream: place("stream", *stream.__cuda_stream__()))
+    places = SimpleNamespace(Device=partial(place, "device"), Stream=streams)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=places))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=77 + device.index))
     with ops.stream_of(torch.device("cuda", 1)):
-        assert entered == [("device", 1), ("stream", 78, 1)]
+        assert entered == [("device", 1), ("stream", 0, 78)]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no GPU")
+@pytest.mark.parametrize("aside", [False, True], ids=["null stream", "another stream"])
+def test_tensors_on_a_gpu_give_what_those_on_the_cpu_do(aside: bool) -> None:
+    """Values and gradients; PyTorch's kernels before and after are on the same stream."""
+    results = []
+    for device in ("cpu", "cuda"):
+        on_stream = torch.cuda.stream(torch.cuda.Stream()) if aside and device == "cuda" else nullcontext()
+        with on_stream:
+            arguments = [x.detach().to(device) for x in steps()]
+            leaves = [(x * 2).requires_grad_() for x in arguments[:3]]
+            h = ops.recurrence(*leaves, *arguments[3:], kind="on_lstm")[0]
+            slopes = torch.autograd.grad(h.square().sum(), leaves)
+            results.append([x.detach().cpu() for x in (h, *slopes)])
+    for theirs, mine in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
