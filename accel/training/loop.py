@@ -157,7 +157,7 @@ def train(
     with as_zeros() if ops.xp is np else ops.own_stream():
         line = _train(run, batches, validation, measure, directory, quiet=not progress or communicator.rank > 0)
     if line and report is not None:
-        report(greatest(ops.xp))
+        report(greatest(ops))
     return line
 
 

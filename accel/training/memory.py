@@ -34,14 +34,17 @@ def size(n_bytes: float) -> str:
     return f"{n_bytes / unit:.3g} {name}"
 
 
-def greatest(xp: ModuleType) -> str:
-    """Return in words the most memory that this process had so far, and that of its GPU if `xp` is CuPy."""
+def greatest(ops: ModuleType) -> str:
+    """Return in words the most memory that this process had so far, and that of its GPU if the backend is one of it.
+
+    The libraries of CUDA have some of their own.
+    """
     texts = []
     if sys.platform != "win32":
         import resource
 
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in kB, on a Mac in bytes
         texts.append(f"at most {size(peak * (1 if sys.platform == 'darwin' else 1024))} in this process")
-    if hasattr(xp, "get_default_memory_pool"):  # which gives nothing back, so that its size is the greatest
-        texts.append(f"{size(xp.get_default_memory_pool().total_bytes())} on the GPU")
+    if hasattr(ops.xp, "get_default_memory_pool"):  # which gives nothing back, so that its size is the greatest
+        texts.append(f"{size(ops.xp.get_default_memory_pool().total_bytes() + ops.graph_bytes())} on the GPU")
     return f"memory: {', '.join(texts)}" if texts else ""

@@ -1,12 +1,21 @@
-"""Freed memory stays with the process where it is asked to."""
+"""Freed memory stays with the process where it is asked to; the memory of graphs is counted."""
 
 from __future__ import annotations
 
 import platform
 import subprocess
 import sys
+from contextlib import nullcontext
+from functools import partial
+from types import SimpleNamespace
+from weakref import WeakKeyDictionary
 
 import pytest
+
+from accel import cpu
+from accel.cuda import device
+from accel.cuda.support import graphs
+from accel.training.memory import greatest
 
 FAULTS = """
 import resource
@@ -32,3 +41,22 @@ def test_freed_memory_is_used_again() -> None:
             pytest.skip("this C library has no mallopt")
         faults[keep] = int(done.stdout)
     assert faults[True] < 10 < faults[False], faults
+
+
+def test_the_memory_of_graphs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each graph keeps a pool of its own; of a graph that is given up, the next one has the memory."""
+    sizes, stream = iter((3 * 10**9, 10**9, 2 * 10**9)), SimpleNamespace()
+    stream.begin_capture, stream.end_capture = lambda: None, lambda: None
+    pools = SimpleNamespace(
+        MemoryPool=lambda: SimpleNamespace(malloc=None, total_bytes=partial(next, sizes)),
+        using_allocator=lambda malloc: nullcontext(), get_current_stream=lambda: stream,
+    )  # fmt: skip
+    xp = SimpleNamespace(cuda=pools, get_default_memory_pool=lambda: SimpleNamespace(total_bytes=lambda: 10**9))
+    monkeypatch.setattr(device, "xp", lambda: xp)
+    monkeypatch.setattr(graphs, "_most_bytes", 0)
+    monkeypatch.setattr(graphs, "_pools", WeakKeyDictionary())
+    kept = [graphs.captured_by_cupy(list)[1] for _ in range(2)]
+    del kept[0]
+    kept.append(graphs.captured_by_cupy(list)[1])
+    ops = SimpleNamespace(xp=xp, graph_bytes=graphs.graph_bytes)
+    assert greatest(ops).endswith("5 GB on the GPU") and "GPU" not in greatest(cpu)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -18,6 +19,9 @@ T = TypeVar("T")
 NUMBER = np.dtype(np.float64).itemsize
 SMALLEST = 32  # array that is padded
 SIZES = 8  # of such arrays, for every power of two
+
+_pools: WeakKeyDictionary[Callable[[], None], int] = WeakKeyDictionary()  # bytes of each graph that can be replayed
+_most_bytes = 0
 
 
 class Inputs:
@@ -75,4 +79,16 @@ def captured_by_cupy(work: Callable[[], T]) -> tuple[T, Callable[[], None]]:
     def replay(pool: Any = pool) -> None:
         graph.launch(current())
 
+    _note_bytes(replay, pool.total_bytes())
     return result, replay
+
+
+def _note_bytes(replay: Callable[[], None], size: int) -> None:
+    global _most_bytes
+    _pools[replay] = size
+    _most_bytes = max(_most_bytes, sum(_pools.values()))
+
+
+def graph_bytes() -> int:
+    """Return the most bytes that the memory of all graphs had so far, which is not CuPy's default pool's."""
+    return _most_bytes
