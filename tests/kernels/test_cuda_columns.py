@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -19,10 +20,12 @@ from accel.cuda.support.columns import (
     MOST_PARTS,
     ROWS_TOGETHER,
     THREADS,
+    column_parts,
     column_sums,
     rows_of_part,
 )
 from accel.verify.cuda_host import cupy_array, launcher
+from accel.verify.cuda_host.launcher import MOST_BLOCKS
 from tests.fixtures.stand_in_gpu import draw, host_backend
 
 __all__ = ["host_backend"]
@@ -37,6 +40,16 @@ def test_columns_are_summed(host_backend: ModuleType, rows: int) -> None:
         for count in (1, 2, 3):
             for actual, x in zip(column_sums(*matrices[:count]), matrices, strict=False):
                 np.testing.assert_allclose(actual, x.sum(axis=0), rtol=0, atol=1e-13)
+
+
+def test_a_grid_takes_many_rows(host_backend: ModuleType) -> None:
+    """CUDA has at most 65,535 blocks along the second axis: four million rows need more, 64 a block."""
+    grids: list[tuple[int, ...]] = []
+    device.use(replace(device._current(), launch=lambda source, kernel, grid, *rest: grids.append(grid)))
+    column_parts(np.broadcast_to(np.float32(0), (MOST_BLOCKS[1] * ROWS_TOGETHER + 1, 2)))
+    assert grids == [(MOST_BLOCKS[1] + 1, 1, 1)]
+    with pytest.raises(ValueError, match="grid of .* blocks, but CUDA takes at most"):
+        launcher.launch("layers", "dropout", (1, *grids[0][:1]), (32,), (), np.dtype(np.float32), 1, 0, False)
 
 
 def test_other_axes_stay(host_backend: ModuleType) -> None:

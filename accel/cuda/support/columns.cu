@@ -4,19 +4,19 @@
 #define ROWS_TOGETHER 64
 #define OF_THREE(x) (which == 0 ? x##0 : which == 1 ? x##1 : x##2)
 
-// Blocks: (part of the columns, ROWS_TOGETHER rows, matrix). partial [matrix, part of the rows, columns].
+// Blocks: (ROWS_TOGETHER rows, part of the columns, matrix). partial [matrix, part of the rows, columns].
 extern "C" __global__ void sum_rows(
     const REAL* x0, const REAL* x1, const REAL* x2, REAL* partial, Long N, Long columns)
 {
-    const Long which = blockIdx.z, column = (Long)blockIdx.x * blockDim.x + threadIdx.x;
+    const Long which = blockIdx.z, column = (Long)blockIdx.y * blockDim.x + threadIdx.x;
     if (column >= columns) return;
     const REAL* x = OF_THREE(x) + column;
-    const Long first = (Long)blockIdx.y * ROWS_TOGETHER;
+    const Long first = (Long)blockIdx.x * ROWS_TOGETHER;
     const Long stop = first + ROWS_TOGETHER < N ? first + ROWS_TOGETHER : N;
     REAL sum = 0;
 #pragma unroll 4
     for (Long row = first; row < stop; row++) sum += x[row * columns];
-    partial[(which * gridDim.y + blockIdx.y) * columns + column] = sum;
+    partial[(which * gridDim.x + blockIdx.x) * columns + column] = sum;
 }
 
 // One thread an element of sums [matrices, columns]; partial [matrices, parts, columns].

@@ -36,7 +36,7 @@ def column_parts(*matrices: Array) -> Array:
     partial = xp.empty((count, parts, *x.shape[1:]), x.dtype)
     if parts:
         of_three = [*matrices, x, x][:3]
-        grid = -(-columns // THREADS), parts, count
+        grid = parts, -(-columns // THREADS), count
         device.launch("support/columns", "sum_rows", grid, (THREADS,), (*of_three, partial, n, columns), x.dtype)
     return partial
 

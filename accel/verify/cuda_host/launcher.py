@@ -31,6 +31,7 @@ from accel.verify.cuda_host.races import race
 
 FOLDER = Path(__file__).parent
 COMPILER = ("g++", "-std=c++17", "-fPIC", "-w", "-fno-threadsafe-statics")
+MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
 WATCHED = ("-O1", "-g1", "-gdwarf-4", "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0")
 
 
@@ -140,8 +141,12 @@ def launch_text(
 
     In the source REAL is `float` or `double`, by `dtype`, and CHUNKS is a number. Arguments are C-contiguous NumPy
     arrays and NumPy numbers. Blocks of a cooperative launch may wait for each other. Raises TypeError for a wrong
-    argument, RuntimeError for threads that wait for ever and, if the settings ask for it, for a race.
+    argument, ValueError for a grid that CUDA refuses, RuntimeError for threads that wait for ever and, if the settings
+    ask for it, for a race.
     """
+    grid, block = ((*axes, *(1,) * (3 - len(axes))) for axes in (grid, block))
+    if any(n > most for n, most in zip(grid, MOST_BLOCKS, strict=True)):
+        raise ValueError(f"{kernel}: a grid of {grid} blocks, but CUDA takes at most {MOST_BLOCKS}")
     library = compiled(text, dtype.name, chunks, _settings.races, _settings.fused)
     expected = getattr(library, f"signature_{kernel}")().decode().split()
     actual = [("*" if isinstance(x, np.ndarray) else "") + x.dtype.str[1:] for x in args]
@@ -153,7 +158,6 @@ def launch_text(
     words = [np.uint64(x.ctypes.data) if isinstance(x, np.ndarray) else x for x in args]
     cells = [np.array(word) for word in words]  # as for cuLaunchKernel: the address of every argument
     addresses = (ctypes.c_void_p * len(cells))(*(cell.ctypes.data for cell in cells))
-    grid, block = ((*axes, *(1,) * (3 - len(axes))) for axes in (grid, block))
     described = Launch(grid, block, shared, _settings.order, cooperative, addresses)
     message = getattr(library, f"run_{kernel}")(ctypes.byref(described))
     if message is not None:
