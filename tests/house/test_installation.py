@@ -53,7 +53,7 @@ def test_the_tests_are_found_without_any_extra() -> None:
 
 def test_what_numba_does_with_numpy_is_no_error() -> None:
     """Importing numba-cuda 0.30.4 beside NumPy 2.5 warns, and GPU tests import it before the first test."""
-    warnings.warn_explicit("generic", DeprecationWarning, "npdatetime_helpers.py", 31, "numba.cuda.np.npdatetime_helpers")
+    warnings.warn_explicit("generic", DeprecationWarning, "helpers.py", 31, "numba.cuda.np.npdatetime_helpers")
     for module in ("accel.cuda.device", "numbastic"):
         with pytest.raises(DeprecationWarning):
             warnings.warn_explicit("generic", DeprecationWarning, "device.py", 1, module)
