@@ -85,6 +85,22 @@ def test_a_failure_names_the_function(host_backend: ModuleType) -> None:
         library.set("MatmulDesc", ctypes.c_void_p(99), cublaslt.Operation.EPILOGUE, ctypes.c_uint32(1))
 
 
+def test_the_plans_that_are_kept_are_bounded(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of ever other lengths are ever other problems: descriptors of the ones used least recently are freed."""
+    functions = stand_in.HostLibrary()
+    library = Library(functions)
+    monkeypatch.setattr(cublaslt, "KEPT", 2)
+    monkeypatch.setattr(products, "_library", lambda *_: library)
+    w = drawn((3, 4), 1)
+    for n in (1, 2, 1, 3, 4, 1, 5, 1):
+        x = drawn((n, 3), n)
+        with forms.use(forms.Forms("fast")):
+            np.testing.assert_allclose(host_backend.matmul(x, w), x @ w, rtol=1e-5, atol=1e-6)
+    assert [problem.b.columns for problem in library.plans] == [5, 1]
+    left = [described.kind for described in functions.described]
+    assert (left.count("MatmulDesc"), left.count("MatrixLayout"), left.count("MatmulPreference")) == (2, 6, 0)
+
+
 def test_numbers_are_those_of_the_library() -> None:
     """As `cublasLt.h` and `library_types.h` have them; no machine without a GPU would see another one."""
     numbers = {cublaslt.Type: (0, 1, 14), cublaslt.Compute: (68, 70, 77), cublaslt.Operation: (3, 4, 7, 8)}

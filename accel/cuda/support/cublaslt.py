@@ -17,12 +17,15 @@ from accel.cuda.device import Array
 
 WORKSPACE = 32 * 2**20  # bytes
 MOST_ALIGNED = 256  # bytes, of which an address is a multiple, that cuBLASLt makes use of
+KEPT = 4096  # plans: of batches of ever other lengths each product is a problem of its own
 PER_MATRIX = (c_void_p, c_void_p)  # its address, and its layout
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cublasLtCreate": (c_void_p,),
     "cublasLtMatmulDescCreate": (c_void_p, c_int, c_int),
+    "cublasLtMatmulDescDestroy": (c_void_p,),
     "cublasLtMatmulDescSetAttribute": (c_void_p, c_int, c_void_p, c_size_t),
     "cublasLtMatrixLayoutCreate": (c_void_p, c_int, c_uint64, c_uint64, c_int64),
+    "cublasLtMatrixLayoutDestroy": (c_void_p,),
     "cublasLtMatrixLayoutSetAttribute": (c_void_p, c_int, c_void_p, c_size_t),
     "cublasLtMatmulPreferenceCreate": (c_void_p,),
     "cublasLtMatmulPreferenceSetAttribute": (c_void_p, c_int, c_void_p, c_size_t),
@@ -138,7 +141,7 @@ class Plan:
 
 
 class Library:
-    """The library with a handle, the workspaces of its streams, and the plans of all problems so far."""
+    """The library with a handle, the workspaces of its streams, and the plans of the problems that came last."""
 
     def __init__(self, functions: Any) -> None:
         self.functions = functions
@@ -170,9 +173,10 @@ class Library:
 
     def multiply(self, problem: Problem, a: int, b: int, out: int, *, add: bool, vector: int = 0) -> None:
         """Compute a problem's product at these addresses; with `add`, add it to what `out` holds."""
-        if problem not in self.plans:
-            self.plans[problem] = self._planned(problem, vector)
-        plan, stream = self.plans[problem], device.stream()
+        plan = self.plans.pop(problem, None) or self._planned(problem, vector)
+        self.plans[problem], stream = plan, device.stream()
+        if len(self.plans) > KEPT:
+            self._forget(self.plans.pop(next(iter(self.plans))))
         number = c_double if problem.out.type == Type.FLOAT64 else c_float
         if vector:
             self.set("MatmulDesc", plan.operation, Operation.BIAS_POINTER, c_void_p(vector))
@@ -208,6 +212,11 @@ class Library:
         if count.value < 1 or algorithm.state:
             raise RuntimeError(f"cuBLASLt has no algorithm for {problem}: leave out --kernels fast")
         return Plan(operation, (a, b, out), algorithm)
+
+    def _forget(self, plan: Plan) -> None:
+        self.call("cublasLtMatmulDescDestroy", plan.operation)
+        for layout in plan.layouts:
+            self.call("cublasLtMatrixLayoutDestroy", layout)
 
     def _layout(self, matrix: Matrix, batch: int) -> c_void_p:
         layout = self.created("cublasLtMatrixLayoutCreate", matrix.type, matrix.rows, matrix.columns, matrix.pitch)

@@ -115,6 +115,8 @@ class HostLibrary:
                     self._create(name.removeprefix("cublasLt").removesuffix("Create"), *args)
                 elif name in kinds:
                     self._set(kinds[name], *args)
+                elif name.endswith("Destroy"):
+                    self._of(args[0], name.removeprefix("cublasLt").removesuffix("Destroy")).kind = "destroyed"
                 elif name == "cublasLtMatmulAlgoGetHeuristic":
                     self._plan(*args)
                 elif name == "cublasLtMatmul":
@@ -212,10 +214,7 @@ class HostLibrary:
 def multiply(problem: Problem, a: int, b: int, out: int, add: bool) -> None:
     """Compute what `device.multiply` asks of cuBLAS."""
     cupy_graphs.refuse("a product of cuBLAS")
-    seen = [
-        Seen(matrix.type, matrix.rows, matrix.columns, matrix.pitch, matrix.stride, 1)
-        for matrix in (problem.a, problem.b, problem.out)
-    ]
+    seen = [Seen(x.type, x.rows, x.columns, x.pitch, x.stride, 1) for x in (problem.a, problem.b, problem.out)]
     transposed = problem.a.transposed, problem.b.transposed
     product = Product(problem.compute, *seen, transposed, problem.batch, Epilogue.NONE)
     _refuse(product, problem.out.type)
