@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.gpu_report.operations import summary
 from benchmarks.gpu_report.part import PARTS
 from benchmarks.gpu_report.records import BEGUN, DONE, Setting, read_rows, write
-from benchmarks.gpu_report.steps import FORMS, words
+from benchmarks.gpu_report.steps import COMPARED, FORMS, words
 
 Rows = dict[str, dict[str, Any]]
 HEAD = "# A GPU report of Grove"
@@ -120,10 +120,11 @@ def steps(parts: dict[str, Rows]) -> list[str]:
             for key, rate in (("bytes", copied), ("flops", multiplied))
         ]
         forms = [milliseconds(rows.get(f"{name} | {form}", {}), "step") for form in WAYS]
-        difference = f"{cpu['difference']:.1e}" if cpu else ""
+        differences = [f"{cpu['differences'][words(form)]:.1e}" if cpu else "" for form in COMPARED]
         host, launches = milliseconds(plain, "host"), str(plain.get("launches", ""))
-        cells.append((name, *forms, host, launches, *shares, milliseconds(cpu, "step"), difference))
-    head = ("step, ms", *WAYS, "host", "kernels", "of copy rate", "of product rate", "CPU", "differs by")
+        cells.append((name, *forms, host, launches, *shares, milliseconds(cpu, "step"), *differences))
+    differs = (f"{words(form)}: differs by" for form in COMPARED)
+    head = ("step, ms", *WAYS, "host", "kernels", "of copy rate", "of product rate", "CPU", *differs)
     return table(head, cells)
 
 

@@ -13,6 +13,8 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from accel import PRECISIONS
 from accel.autodiff.arrays import host
 from accel.cuda.forms import Forms, use
@@ -22,6 +24,8 @@ from benchmarks.gpu_report.records import Row, Setting
 from benchmarks.gpu_steps import TableStep, table
 
 FORMS = (Forms(), *(Forms("fast", precision, graphs) for graphs in (False, True) for precision in PRECISIONS))
+COMPARED = Forms(), Forms("fast"), Forms("fast", "bf16"), Forms("fast", graphs=True)
+"""The forms whose results are compared with those of the CPU backend."""
 REPEATS = 7
 NEGLIGIBLE = 1e-3
 """A gradient so short beside the greatest number of its step is compared with that number: the slopes of some biases
@@ -103,28 +107,49 @@ def times(setting: Setting, call: Callable[[], Any]) -> dict[str, float]:
 
 
 def beside_cpu(setting: Setting, ops: ModuleType, step: TableStep) -> dict[str, Any]:
-    """Return the time of the CPU backend, and how far its results are from those of the GPU, relatively."""
+    """Return the time of the CPU backend, and how far the GPU's results are from its own in each form, relatively."""
     from accel import cpu
 
-    fresh = [step.make(backend, setting.small) for backend in (ops, cpu)]
-    ours, expected = (numbers(call) for call in fresh)
-    least = NEGLIGIBLE * max(expected)
-    difference = max(abs(x - y) / max(y, least) for x, y in zip(ours, expected, strict=True))
+    ours, theirs = (step.make(backend, setting.small) for backend in (ops, cpu))
+    expected = numbers(theirs, results(theirs))
+    least, differences = NEGLIGIBLE * max(expected), {}
+    for form in COMPARED:
+        with use(form):
+            actual = numbers(ours, replayed(ops, ours) if form.graphs else results(ours))
+        relative = [abs(x - y) / max(y, least) for x, y in zip(actual, expected, strict=True)]
+        differences[words(form)] = float(np.max(relative))  # NaN, if one is NaN
     begin = time.perf_counter()
-    fresh[1]()
-    return {"step": time.perf_counter() - begin, "difference": difference, "numbers": len(expected)}
+    theirs()
+    return {"step": time.perf_counter() - begin, "differences": differences, "numbers": len(expected)}
 
 
-def numbers(step: Any) -> list[float]:
-    """Return the loss of a step, or the lengths of its results, and the lengths of all gradients."""
+def results(step: Any) -> list[Any]:
+    """Return the loss of a step, or its results, and set its gradients."""
     if isinstance(step, gpst.Step):
-        results = [float(step.losses())]
-    elif isinstance(step, transformer_grammars.Step):
-        results = [float(step.loss(step.config))]
-    else:
-        results = [length(x) for x in step()]
-    return results + [length(x) for x in step.gradients.values()]
+        return [step.losses()]
+    return [step.loss(step.config)] if isinstance(step, transformer_grammars.Step) else list(step())
+
+
+def replayed(ops: ModuleType, step: Any) -> list[Any]:
+    """Return the results of a step that a graph makes, where no gradient was before."""
+
+    def work() -> list[Any]:
+        with ops.deferred_checks():
+            return results(step)
+
+    with ops.own_stream():
+        results(step)
+        outputs, replay = ops.captured(work)
+        for x in step.gradients.values():
+            x.fill(0)
+        replay()
+        return outputs  # type: ignore[no-any-return]
+
+
+def numbers(step: Any, outputs: list[Any]) -> list[float]:
+    """Return the lengths of all results, and of all gradients."""
+    return [length(x) for x in (*outputs, *step.gradients.values())]
 
 
 def length(x: Any) -> float:
-    return float((host(x).astype("float64") ** 2).sum()) ** 0.5
+    return float((np.asarray(x if np.isscalar(x) else host(x), np.float64) ** 2).sum()) ** 0.5
