@@ -3,14 +3,15 @@
 A claim is that one model is better than another in a measure. It is confirmed if the 95 % interval of the difference
 (Welch's, over seeds) lies on the paper's side of 0, refuted if on the other side, and open otherwise; "so far" if the
 last validation of every training was its best one. Of several trainings the longest counts that both models have.
-Where one model has one seed and the answer to every test example is stored, both models of that seed have an interval:
-over these examples, paired. It says nothing about other seeds.
+Where one model has one seed, and the answers to all test examples are stored, it is compared with every seed of the
+other: the interval over these examples, paired, covers those of all. It says nothing about other seeds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import sqrt
 from statistics import fmean
 from typing import Any
@@ -111,23 +112,25 @@ def judge(better: Sequence[float], worse: Sequence[float], *, lower: bool = Fals
     return with_interval(Interval(difference, test.low, test.high), 2), verdict(low, high)
 
 
-def judge_answers(better: np.ndarray, worse: np.ndarray) -> tuple[str, str]:
-    """Return the same of two models' right answers to the same examples, 1 or 0 each, in %.
+def judge_answers(better: Sequence[np.ndarray], worse: Sequence[np.ndarray]) -> tuple[str, str]:
+    """Return the same of two kinds' right answers to the same examples, 1 or 0 each, in %; of each several models.
 
-    >>> judge_answers(np.array([1, 1, 1, 0] * 25), np.array([1, 1, 0, 0] * 25))
+    >>> judge_answers([np.array([1, 1, 1, 0] * 25)], [np.array([1, 1, 0, 0] * 25)])
     ('+25.00 (+16.47 to +33.53)', 'one seed: confirmed')
+    >>> judge_answers([np.array([1, 1, 1, 0] * 25)], [np.array([1, 1, 0, 0] * 25), np.array([1, 1, 1, 0] * 25)])
+    ('+12.50 (+0.00 to +33.53)', 'one seed: open')
     """
-    differences = 100.0 * (better.astype(float) - worse)
-    interval = normal(differences.mean(), differences.std(ddof=1) / sqrt(len(differences)))
-    return with_interval(interval, 2), f"one seed: {verdict(interval.low, interval.high)}"
+    pairs = [100.0 * (one.astype(float) - other) for one, other in product(better, worse)]
+    of_pairs = [normal(pair.mean(), pair.std(ddof=1) / sqrt(len(pair))) for pair in pairs]
+    low, high = min(pair.low for pair in of_pairs), max(pair.high for pair in of_pairs)
+    mean = fmean(float(pair.mean()) for pair in pairs)
+    return with_interval(Interval(mean, low, high), 2), f"one seed: {verdict(low, high)}"
 
 
 def _judged(claim: Claim, both: Sequence[Sequence[TaskResult]]) -> tuple[str, str]:
-    answers = [{result["seed"]: result["answers"] for result in of_model if "answers" in result} for of_model in both]
-    common = answers[0].keys() & answers[1].keys()
-    if common and min(map(len, both)) == 1:
+    if min(map(len, both)) == 1 and all("answers" in result for of_model in both for result in of_model):
         lengths = claim.measure.removeprefix("accuracy, ")
-        return judge_answers(*(right_of(of_model[min(common)], lengths) for of_model in answers))
+        return judge_answers(*([right_of(result["answers"], lengths) for result in of_model] for of_model in both))
     values = ([_value(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
     return judge(*values, lower=claim.lower)
 

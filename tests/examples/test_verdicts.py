@@ -164,6 +164,8 @@ def test_two_single_models_have_an_interval_over_the_examples() -> None:
     assert (row[3], row[-1]) == ("+6.67 (+2.60 to +10.74)", "one seed: confirmed")
     assert logic_rows(results, "7 to 12")[0][3] == "+3.33 (+1.28 to +5.38)"
     row, _ = logic_rows([*results, results[0] | {"seed": 1, "answers": results[1]["answers"]}])  # a seed of one model
-    assert row[3:5] + row[-1:] == ["+20.00 (+8.18 to +31.82)", "2, 1", "one seed: confirmed"]
+    assert row[3:5] + row[-1:] == ["+10.00 (+0.00 to +31.82)", "2, 1", "one seed: open"]
     row, _ = logic_rows([results[0] | {"seed": 1}, results[1]])
+    assert row[-1] == "one seed: confirmed"
+    row, _ = logic_rows([results[0], {name: value for name, value in results[1].items() if name != "answers"}])
     assert row[-1] == "open: one seed, no interval"
