@@ -134,7 +134,7 @@ def test_ids_spell_the_text(write: Any, tmp_path: Path, kind: str) -> None:
 
 def test_pieces_spell_any_word(write: Any, tmp_path: Path) -> None:
     vocabulary = build_of_words([["a", "bird"]], "sentencepiece", 264)
-    line = "bird 鳥 \x00 \x7f\u200b \U0001f426 \ufeff"
+    line = "bird 鳥 \x01 \x7f\u200b \U0001f426 \ufeff"
     check(load_documents(write(line), vocabulary, tmp_path / "cache"), vocabulary, [(line, 1, 0)])
 
 
