@@ -135,7 +135,8 @@ def test_mistakes_in_a_sheet(sheet: Path, mistake: Callable[..., str], tmp_path:
         assert mistake("compare", "--tally", judged, "--key", key) == f"{judged}{words}"
     write_rows(judged, [head, *rows])
     judged.write_bytes(judged.read_bytes().replace(b"\n", b"\r"))
-    assert mistake("compare", "--tally", judged, "--key", key).startswith(f"{judged}: the lines end with carriage returns")
+    returns = f"{judged}: the lines end with carriage returns"
+    assert mistake("compare", "--tally", judged, "--key", key).startswith(returns)
     assert mistake("compare", "--tally", judged).startswith(f"{tmp_path / 'judged.key.json'}: No such file")
     for text in ("{}", "[1]", '{"names": ["a"], "first": {}}', "x"):
         (tmp_path / "judged.key.json").write_text(text)

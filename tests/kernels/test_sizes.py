@@ -70,9 +70,10 @@ def test_an_error_above_a_tile_is_caught(op: Op) -> None:
 
 @pytest.mark.parametrize("name", [op.name for op in OPS if "heads" in axes(op)])
 def test_an_error_above_eight_heads_is_caught(name: str) -> None:
-    """Of a backend that declares no tiles."""
-    assert fails(name, wrong_above(name, "heads", 8), ROWS[name])
-    assert fails(f"{name}_vjp", wrong_above(f"{name}_vjp", "heads", 8), ROWS[name])
+    """At the sizes of a backend that declares no tiles."""
+    tiles = tiles_of(backend_with(None), ROWS[name])["heads"]
+    assert fails(name, wrong_above(name, "heads", 8), ROWS[name], {"heads": tiles})
+    assert fails(f"{name}_vjp", wrong_above(f"{name}_vjp", "heads", 8), ROWS[name], {"heads": tiles})
 
 
 @pytest.mark.parametrize(("name", "mutant"), AS_THEY_HAPPEN, ids=lambda x: getattr(x, "__name__", x))
