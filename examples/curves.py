@@ -97,7 +97,8 @@ def _drawn(group: Group) -> Picture:
         curves[title] = mean_of(of_model)
         if len(of_model) > 1:
             curves |= {title + "*" * number: curve for number, curve in enumerate(of_model, 1)}
-    seeds = max(map(len, group.curves.values()))
-    of_seeds = f", each of {seeds} seeds and their mean" if seeds > 1 else ""
+    least, most = (bound(map(len, group.curves.values())) for bound in (min, max))
+    seeds = f"{most}" if least == most else f"{least} to {most}"
+    of_seeds = f", each of {seeds} seeds and their mean" if most > 1 else ""
     return draw_curves(curves, x_label="step", y_label=group.y_label, title=f"{group.title}{of_seeds}",
                        logarithmic=group.logarithmic)  # fmt: skip
