@@ -53,24 +53,34 @@ def parsers(kind: str) -> tuple[Run, ...]:
 
 # 2. Transformer Grammars, Table 1: the sizes of examples.measure, more steps; of tg_example twice the width, too.
 GRAMMARS = ("tg", "txl_cc", "txl_terminals")
-WIDTH, LARGER = 128, "tg_example_256"
-STEPS = {
-    "tg_example": {"tg": 6000, "txl_cc": 6000, "txl_terminals": 4000},
-    LARGER: {"tg": 6000, "txl_cc": 6000, "txl_terminals": 4000},
-    "craft": {"tg": 16_000, "txl_cc": 16_000, "txl_terminals": 10_000},
-    "silver": {"tg": 12_000, "txl_cc": 12_000, "txl_terminals": 8000},
-}
-TABLES = dict.fromkeys(("tg_example", LARGER, "craft"), "Transformer Grammars, Table 1")
-TABLES["silver"] = "Transformer Grammars, SyntaxGym"
-SENTENCES = {"tg_example": 500, LARGER: 500, "craft": 300, "silver": 500}
-"""Drawn from the test trees: tg_example has 293. A search of a sentence of CRAFT takes 1.5 seconds."""
-MEASURES = {
-    LARGER: f" --name {LARGER}",
-    "silver": " --beam 0 --draws 0 --suites {data}/syntaxgym/test_suites_json.tar.xz",
-}
-DROPOUT = {"tg_example": 0.2, LARGER: 0.3, "craft": 0.1, "silver": 0.1}
+
+
+@dataclass(frozen=True)
+class Grammars:
+    """Models of one treebank and size: how they are trained and measured."""
+
+    treebank: str
+    table: str
+    steps: tuple[int, int, int]  # of the models in the order of `GRAMMARS`
+    dropout: float
+    sentences: int  # drawn from the test trees: tg_example has 293, a search of one of CRAFT takes 1.5 seconds
+    hours: float  # of examples.measure
+    width: int = 128
+    times: float = 1.0  # a step takes those of `SECONDS`
+    measures: str = ""  # options of examples.measure
+
+
+TABLE_1, SYNTAXGYM = "Transformer Grammars, Table 1", "Transformer Grammars, SyntaxGym"
+OF_SILVER = " --beam 0 --draws 0 --suites {data}/syntaxgym/test_suites_json.tar.xz"
+KINDS = {
+    "tg_example": Grammars("tg_example", TABLE_1, (6000, 6000, 4000), 0.2, 500, 0.5),
+    "tg_example_256": Grammars("tg_example", TABLE_1, (6000, 6000, 4000), 0.3, 500, 0.7, width=256, times=2.5,
+                               measures=" --name tg_example_256"),
+    "craft": Grammars("craft", TABLE_1, (16_000, 16_000, 10_000), 0.1, 300, 0.6),
+    "silver": Grammars("silver", SYNTAXGYM, (12_000, 12_000, 8000), 0.1, 500, 2.0, measures=OF_SILVER),
+}  # fmt: skip
 SILVER = Run(
-    "silver/trees", TABLES["silver"], 0.2,
+    "silver/trees", SYNTAXGYM, 0.2,
     ("examples.transformer_grammars.silver_trees --data {data}/standard_ebooks --out {runs}/treebanks/silver "
      "--parser {runs}/tg_example/parser-lstm",),
     of_text("standard_ebooks", "{}"), ("tg_example/parser-lstm",),
@@ -78,13 +88,9 @@ SILVER = Run(
 """Two million words of prose, for SyntaxGym: gold trees have fewer. The parser learned from a novel."""
 
 
-def treebank_of(kind: str) -> str:
-    return "tg_example" if kind == LARGER else kind
-
-
 def grammar(kind: str, model: str, seed: int) -> Run:
-    steps, rate, width = STEPS[kind][model], DROPOUT[kind], 2 * WIDTH if kind == LARGER else WIDTH
-    seconds, treebank = SECONDS[model] * (TIMES_LARGER if kind == LARGER else 1), treebank_of(kind)
+    of_kind, steps = KINDS[kind], KINDS[kind].steps[GRAMMARS.index(model)]
+    treebank, width, rate = of_kind.treebank, of_kind.width, of_kind.dropout
     recipe = settings(
         d_model=width, d_ff=4 * width, n_layers=6, n_heads=width // 32, segment_length=128, memory_length=128,
         embedding_dropout=rate, core_dropout=rate, output_dropout=rate, maximum_rate=0.0015, final_rate=0.000015,
@@ -92,22 +98,23 @@ def grammar(kind: str, model: str, seed: int) -> Run:
     )  # fmt: skip
     words = f"--model {model} --vocabulary sentencepiece --vocabulary-size 4000 --batch-size 16 --steps {steps}"
     return Run(
-        f"{kind}/{model}-{seed}", TABLES[kind], steps * seconds / 3600,
+        f"{kind}/{model}-{seed}", of_kind.table, steps * of_kind.times * SECONDS[model] / 3600,
         train(f"{words} --seed {seed} {trees(treebank)} {recipe}"), of_trees(treebank),
-        (SILVER.name if kind == "silver" else "treebanks",), seed,
+        (SILVER.name if treebank == "silver" else "treebanks",), seed,
     )  # fmt: skip
 
 
 def measured(kind: str, seed: int) -> Run:
-    treebank, of_parser = treebank_of(kind), "tg_example" if kind == "silver" else treebank_of(kind)
+    of_kind = KINDS[kind]
+    of_parser = "tg_example" if of_kind.treebank == "silver" else of_kind.treebank
     parsers = tuple(f"{of_parser}/parser-{name}" for name in OF_KIND[of_parser])
     models = tuple(f"{kind}/{model}-{seed}" for model in GRAMMARS)
     command = (
-        f"examples.measure --data {{runs}}/treebanks/{treebank} --out {{runs}}/{kind} --seed {seed} "
-        f"--sentences {SENTENCES[kind]} --parser {{best}}{MEASURES.get(kind, '')}"
+        f"examples.measure --data {{runs}}/treebanks/{of_kind.treebank} --out {{runs}}/{kind} --seed {seed} "
+        f"--sentences {of_kind.sentences} --parser {{best}}{of_kind.measures}"
     )
     previous = tuple(f"{kind}/measured-{earlier}" for earlier in range(seed))  # the first one writes the proposals
-    return Run(f"{kind}/measured-{seed}", TABLES[kind], MEASURED[kind], (command,), of_trees(treebank),
+    return Run(f"{kind}/measured-{seed}", of_kind.table, of_kind.hours, (command,), of_trees(of_kind.treebank),
                (*parsers, *models), seed, (f"{kind}/*-{seed}/result.json",), after=previous)  # fmt: skip
 
 
@@ -259,12 +266,10 @@ SECONDS = {
     "gpst gpst": 2.5, "gpst induction": 1.2, "gpst gpt2": 0.9,
 }  # fmt: skip
 """Of a step."""
-TIMES_LARGER = 2.5  # a step of models of twice the width
 MEASURED = {
-    "tg_example": 0.5, LARGER: 0.7, "craft": 0.6, "silver": 2.0,
     "gpst_small gpst": 0.25, "gpst_small gpt2": 0.05, "gpst gpst": 0.5, "gpst gpt2": 0.1,
 }  # fmt: skip
-"""Hours of `examples.measure`, or of `examples.gpst.measure` and of reading the text."""
+"""Hours of `examples.gpst.measure` and of reading the text."""
 
 
 def table_1(kind: str, seeds: Sequence[int] = SEEDS) -> tuple[Run, ...]:
@@ -284,7 +289,7 @@ RUNS = (
     *parsers("craft"),
     SILVER,
     *table_1("silver", seeds=(0,)),
-    *table_1(LARGER, seeds=(0,)),
+    *table_1("tg_example_256", seeds=(0,)),
     *table_1("craft"),
     PARSED,
     *ANALYSES[1:],
