@@ -127,11 +127,11 @@ def _data(settings: Mapping[str, Any]) -> Iterator[str]:
 
 def _lengthened(settings: Mapping[str, Any]) -> str:
     """Return what the command does not say: at which steps the run got another number of steps."""
-    parts = [f"until step {step:,} it was one of {steps:,} steps" for step, steps in settings.get("lengthened", [])]
+    parts = [f"until step {step:,} it was {steps:,}" for step, steps in settings.get("lengthened", [])]
     if not parts:
         return ""
     but = "The command makes all steps in one run, so that its learning rates may be others."
-    return f"\nThe run was lengthened: {', '.join(parts)}. {but}\n"
+    return f"\nThe number of steps was changed: {', '.join(parts)}. {but}\n"
 
 
 def command_of(settings: Mapping[str, Any]) -> list[str]:

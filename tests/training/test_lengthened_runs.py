@@ -38,7 +38,7 @@ def test_a_finished_run_is_lengthened(house: House, tmp_path: Path, run_grove: G
     run_grove("train", "--out", directory, "--resume", "--steps", 13)
     run_grove("export", directory, tmp_path / "folder")
     card = (tmp_path / "folder" / "README.md").read_text()
-    assert "lengthened: until step 6 it was one of 6 steps, until step 12 it was one of 12 steps. " in card
+    assert "The number of steps was changed: until step 6 it was 6, until step 12 it was 12. " in card
     assert " --steps 13 " in card
 
 
