@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from accel.data.files.archive import names_in
+from accel.data.files.archive import names_in, open_members
 from accel.data.files.lines import LineError, find_file, read_lines, read_word_lines
 
 ICONV = "convert it: iconv -f utf-16 -t utf-8 FILE"
@@ -124,6 +124,17 @@ def test_archives_are_folders(tmp_path: Path, kind: str) -> None:
     for find in (lambda: find_file(archive, "aw/text"), lambda: list(read_lines(archive / "aw" / "text"))):
         with pytest.raises(FileNotFoundError, match="no such file in this archive: .*/aw/text"):
             find()
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_files_that_macos_packs_beside_others_are_left_out(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "data"
+    for name in ("text/a.txt", "__MACOSX/text/._a.txt", "text/._a.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    archive = Path(shutil.make_archive(str(tmp_path / "packed"), kind, tmp_path, "data"))
+    assert [name for name in names_in(archive) if not name.endswith("/")] == ["data/text/a.txt"]
+    assert [path for path, _ in open_members(archive, ".txt")] == [archive / "data" / "text" / "a.txt"]
 
 
 def test_broken_archives_are_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from posixpath import normpath
+from posixpath import basename, normpath
 from typing import BinaryIO
 
 BROKEN = (
@@ -55,7 +55,7 @@ def open_members(archive: Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:
         return
     with tarfile.open(archive) as packed:
         for member in packed:
-            if member.isfile() and member.name.endswith(suffix):
+            if member.isfile() and member.name.endswith(suffix) and not _of_macos(member.name):
                 yield archive / normpath(member.name), io.BytesIO(packed.extractfile(member).read())  # type: ignore[union-attr]
 
 
@@ -97,6 +97,11 @@ def cause(error: Exception) -> str:
 def _members(archive: Path) -> list[str]:
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
-            return packed.namelist()
+            return [name for name in packed.namelist() if not _of_macos(name)]
     with tarfile.open(archive) as packed:
-        return [normpath(member.name) for member in packed if member.isfile()]
+        return [normpath(member.name) for member in packed if member.isfile() and not _of_macos(member.name)]
+
+
+def _of_macos(name: str) -> bool:
+    """Say whether a member is what macOS packs beside a file `x`, as `._x`: icons and dates, no text."""
+    return basename(name).startswith("._")
