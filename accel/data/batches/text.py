@@ -150,7 +150,8 @@ class TextBatches:
         if not 0 <= rank < ranks:
             raise ValueError(f"rank must be in 0..{ranks - 1}, not {rank}")
         if len(ids) <= columns:
-            at_least = f"{columns + 1} are needed for {columns} column{'s' * (columns > 1)} (--batch-size)"
+            purpose = f" for {columns} columns (--batch-size)" if columns > 1 else ""
+            at_least = f"at least {columns + 1} are needed{purpose}"
             raise ValueError(f"a text of {len(ids)} words and ends of lines is too short: {at_least}")
         self._ids, self._length, self._epochs, self._ops = ids, length, epochs, ops
         self._columns, self._micro_batch = list(range(rank, columns, ranks)), micro_batch
