@@ -224,7 +224,7 @@ class Vocabulary:
                 return [word_pieces.UNKNOWN_PIECE]
             return word_pieces.cut(word, self._terminal_ids, self._is_lower_case)
         if _META in word:
-            raise VocabularyError(f"the word {word!r} holds SentencePiece's mark {_META!r}")
+            raise VocabularyError(f"the word {word!r} holds SentencePiece's mark {_META!r}: type another character")
         if word == UNKNOWN and UNKNOWN in self._terminal_ids:
             return [UNKNOWN]
         return list(self._processor.encode(word, out_type=str)) or [_META]  # normalisation may leave nothing
