@@ -5,10 +5,12 @@ python -m tests.kernels.registers [SOURCE ...]
 writes the largest figures that the kernels may have, `registers.toml`, from those of today, and `accesses.toml`, how
 many loads and stores of the GPU's main memory a kernel has by their width, from its machine code. Of sources
 that are not named, if any are, the figures stay. It needs nvcc, and nvdisasm on PATH or in the package `triton`.
+A digest of every source is written with its figures: the test compiles a source that has not changed only once.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import re
 import shutil
@@ -102,7 +104,18 @@ def widths() -> tuple[dict[str, str], dict[str, dict[str, list[int]]]]:
 def limits() -> tuple[str, dict[str, dict[str, list[int]]]]:
     """Return the release of nvcc that counted, and registers, stack, spills and shared memory by variant."""
     table = tomllib.loads(LIMITS.read_text(encoding="utf-8"))
+    del table["digests"]
     return table.pop("nvcc"), table
+
+
+def digest(source: str) -> str:
+    return hashlib.sha256(device.source_text(source).encode()).hexdigest()[:8]
+
+
+def digests() -> dict[str, str]:
+    """Return the digests of the sources whose figures were written."""
+    table: dict[str, str] = tomllib.loads(LIMITS.read_text(encoding="utf-8"))["digests"]
+    return table
 
 
 def main(names: list[str]) -> None:
@@ -110,10 +123,12 @@ def main(names: list[str]) -> None:
     if unknown:
         raise SystemExit(f"{', '.join(sorted(unknown))}: no source of kernels; they are {', '.join(SOURCES)}")
     before, widths_before = limits()[1], widths()[1]
+    written = digests() | {source: digest(source) for source in names or SOURCES}
     lines = [
         "# At most so many registers, and bytes of stack, spills and static shared memory, by variant and kernel.",
         "# A figure may only go down. Written by python -m tests.kernels.registers.",
         f'nvcc = "{release()}"',
+        *("", "[digests]", *(f'"{source}" = "{written[source]}"' for source in SOURCES)),
     ]
     reasons = ACCESSES.read_text(encoding="utf-8").split('\n["')[0].splitlines()
     with tempfile.TemporaryDirectory() as folder:

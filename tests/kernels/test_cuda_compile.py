@@ -24,6 +24,8 @@ from tests.kernels.registers import (
     VARIANTS,
     accesses,
     compiled,
+    digest,
+    digests,
     limits,
     nvdisasm,
     release,
@@ -67,11 +69,14 @@ def test_nvrtc_compiles_the_kernels(source: str) -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_nvcc_compiles_the_kernels_within_their_registers(source: str, tmp_path: Path) -> None:
-    """Registers, stack, spills and shared memory are no more than before, where the same nvcc counts."""
+    """Registers, stack, spills and shared memory are no more than before, where the same nvcc counts.
+
+    Of a source that is what it was when they were written, one variant shows that it compiles here.
+    """
     if shutil.which("nvcc") is None:
         pytest.skip("nvcc is not on PATH")
     of_release, most = limits()
-    for variant in VARIANTS:
+    for variant in VARIANTS if digest(source) != digests().get(source) else VARIANTS[1:2]:
         figures = compiled(source, variant, tmp_path)
         assert figures, f"no kernel in {source}"
         for kernel, x in figures.items() if release() == of_release else ():
