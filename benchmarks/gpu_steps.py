@@ -49,7 +49,7 @@ def grammar(filled: int, ops: ModuleType, small: bool) -> transformer_grammars.S
     The others have about 160 positions on average, twice those of the sample of the Penn Treebank without tags (81).
     """
     if small:
-        return transformer_grammars.Step(*trees(30, 50), 1, 60, ops, **SMALL_GRAMMAR)
+        return transformer_grammars.Step(*trees(16, 24), 1, 24, ops, **SMALL_GRAMMAR)
     bounds = (58, 70) if filled else (100, 150)
     return transformer_grammars.Step(*trees(*bounds), BATCHES, filled, ops)
 

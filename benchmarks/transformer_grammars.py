@@ -212,7 +212,7 @@ def length(clock: Clock) -> Iterator[Row]:
 
 
 def long_tree(positions: int, seed: int) -> Tree:
-    """Return a random tree of about that many positions, whose stack is as deep as that of any other length."""
+    """Return a random tree of about that many positions; with 55 or more all have a stack of the same depth."""
     draw = np.random.default_rng(seed)
 
     def grow(n_words: int) -> Tree:
@@ -221,7 +221,7 @@ def long_tree(positions: int, seed: int) -> Tree:
         left = int(n_words * draw.uniform(0.35, 0.65))
         return Tree("X", (grow(left), grow(n_words - left)))
 
-    spine = int(np.log2(2**16 / positions))
+    spine = min(int(np.log2(2**16 / positions)), positions // 5)
     tree = grow(max(1, (positions - 4 * spine) * 2 // 5))
     for _ in range(spine):
         tree = Tree("X", (f"w{draw.integers(99):02}", tree))

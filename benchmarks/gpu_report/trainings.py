@@ -13,22 +13,22 @@ from benchmarks.gpu_report.records import Row, Setting, write
 FOLDER = "trainings"
 SENTENCES, SMALL_SENTENCES = 2000, 60
 COMMON = {"validate_every": 10**6, "checkpoint_every": 20}
-TRAININGS: dict[str, tuple[int, str, dict[str, Any]]] = {
+TRAININGS: dict[str, tuple[int, int, str, dict[str, Any]]] = {
     "Transformer Grammar": (
-        100, "--task trees --model tg --data {trees} --batch-size 32",
+        100, 32, "--task trees --model tg --data {trees}",
         {"warmup_steps": 10, "embedding_dropout": 0.1, "core_dropout": 0.1, "output_dropout": 0.1},
     ),
     "FastTrees": (
-        100, "--task language_model --model fasttrees --data {text} --min-count 1 --batch-size 16 --length 35",
+        100, 16, "--task language_model --model fasttrees --data {text} --min-count 1 --length 35",
         {"embedding_size": 64, "hidden_size": 64, "chunk_size": 8, "optimizer": "adam", "schedule": "cosine",
          "warmup_steps": 10, "maximum_rate": 1e-2},
     ),
     "GPST": (
-        40, "--task gpst --sentence-a-line --vocabulary words --data {text} --max-tokens 64 --batch-size 4",
+        40, 4, "--task gpst --sentence-a-line --vocabulary words --data {text} --max-tokens 64",
         {"d_model": 64, "d_compose": 64, "n_heads": 2, "type_layers": 1, "token_layers": 1},
     ),
 }  # fmt: skip
-"""The number of steps, options and settings; data are drawn from the embedded grammar."""
+"""The number of steps, the size of a batch, options and settings; data are drawn from the embedded grammar."""
 SMALL: dict[str, dict[str, Any]] = {
     "Transformer Grammar": {"d_model": 16, "d_ff": 16, "n_layers": 1, "n_heads": 2, "warmup_steps": 1},
     "FastTrees": {"embedding_size": 8, "hidden_size": 8, "chunk_size": 4, "n_layers": 1, "warmup_steps": 1},
@@ -71,11 +71,12 @@ def train(setting: Setting, name: str, way: str) -> dict[str, Any]:
 
     folder = setting.out / FOLDER
     directory = folder / f"{name} {way}".lower().replace(" ", "-").replace(",", "")
-    steps, options, values = TRAININGS[name]
+    steps, size, options, values = TRAININGS[name]
     values = COMMON | values | (SMALL[name] if setting.small else {})
     paths = {"trees": folder / "train.trees", "text": folder / "train.txt"}
     command = ["train", "--resume", "--backend", way.partition(",")[0], "--out", str(directory)]
     command += ["--steps", str(2 if setting.small else steps), "--seed", "1", *WAYS[way].split()]
+    command += ["--batch-size", str(2 if setting.small else size)]
     command += [word.format(**paths) for word in options.split()]
     command += [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
     status = main(command)
