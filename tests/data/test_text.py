@@ -111,7 +111,7 @@ def test_ranks_share_the_columns() -> None:
         ({"columns": 0}, "columns must be at least 1, not 0"),
         ({"length": 0}, "length must be at least 1, not 0"),
         ({"rank": 1}, "rank must be in 0..0, not 1"),
-        ({"ids": IDS[:4]}, r"4 words and ends of lines is too short: at least 5 are needed for 4 columns \(--batch-size"),
+        ({"ids": IDS[:4]}, r"is too short: at least 5 are needed for 4 columns \(--batch-size\)$"),
         ({"ids": IDS[:1], "columns": 1}, "a text of 1 words and ends of lines is too short: at least 2 are needed$"),
     ],
 )
