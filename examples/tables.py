@@ -39,8 +39,8 @@ def table_1(results: Sequence[Result]) -> str:
 
 
 def _table_1_row(model: str, group: Sequence[Result]) -> tuple[str, ...]:
-    bounds, reranked, searched, suites = (
-        [result[name] for result in group if name in result] for name in ("perplexity", "rerank", "search", "syntaxgym")
+    bounds, searched, suites = (
+        [result[name] for result in group if name in result] for name in ("perplexity", "search", "syntaxgym")
     )
     estimates = [bound["estimate"] for bound in bounds if "estimate" in bound]
     error = f", {fmean(estimate['error'] for estimate in estimates):.1f}" if estimates else ""
@@ -53,7 +53,7 @@ def _table_1_row(model: str, group: Sequence[Result]) -> tuple[str, ...]:
         spread([_with_ends(bound) for bound in bounds], 1) if model == "txl_terminals" else "",
         spread([bound["gold_tree"] for bound in bounds if "gold_tree" in bound], 1),
         spread([estimate["value"] for estimate in estimates], 1) + error,
-        spread([scores["f1"] for scores in reranked]),
+        spread(values_of(group, "F1").get(model, [])),
         spread([scores["f1"] for scores in searched if "f1" in scores]),
         spread([100 * scores["mean"] for scores in suites], 1) + interval,
         PAPER_FIGURES[model],
@@ -160,7 +160,7 @@ def differences(results: Sequence[Result]) -> str:
             first, second = (np.array([row[:2] for row in result["rows"]], float).T for result in (one, other))
             nats = bootstrap([first[0], first[1], second[1]], _nats, paired=True)
             f1 = ""
-            if len(one["rows"][0]) == len(other["rows"][0]) == 5:
+            if len(one["rows"][0]) == len(other["rows"][0]) == 5 and value_of(one, "F1") is not None:
                 brackets = [np.array(result["rows"], float).T[2:] for result in (one, other)]
                 f1 = with_interval(bootstrap([*brackets[0], *brackets[1]], _f1, paired=True), 2)
             rows.append((trained_on(one), names, str(one["seed"]), with_interval(nats, 4), f1))
