@@ -68,8 +68,8 @@ def add_parallel_arguments(
         help_text = f"the name of the {part} files without their endings (default: {default})"
         parser.add_argument(f"--{part}-stem", default=stem, metavar="STEM", help=help_text)
     add_vocabulary(parser, vocabulary, MOST, MOST)
-    help_text = "what --batch-size counts: the tokens of both sides, or of the longer one as in Tensor2Tensor (both)"
-    parser.add_argument("--batch-by", choices=("both", "longer"), default="both", help=help_text)
+    help_text = "what --batch-size counts: tokens of both sides, or of the longer one, as Tensor2Tensor and fairseq do"
+    parser.add_argument("--batch-by", choices=("both", "longer"), default="both", help=f"{help_text} (both)")
     add_model_arguments(parser, size, others)
 
 

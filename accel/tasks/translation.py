@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=PRESETS,
         help="published files and their recipe: iwslt15: tst2012, tst2013, bpe, longer",
     )
-    help_text = "of the model and its training; fairseq's is for --size iwslt, 10,000 pieces (tensor2tensor)"
+    help_text = "of the model and its training; fairseq's is for --size iwslt, 10,000 pieces, longer (tensor2tensor)"
     parser.add_argument("--recipe", choices=RECIPES, default=RECIPES[0], help=help_text)
     parser.set_defaults(**dict.fromkeys(_DEFAULTS))  # those of the preset come first
     parser.add_argument("--bleu-tokenize", default="none", help="sacrebleu's tokeniser; none: at blanks only (none)")
@@ -58,8 +58,10 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     """Return the job that the options ask for."""
     if options.batch_by is None and options.resume and (options.out / VOCABULARY).exists():
         options.batch_by = "both"  # of a run before there was the option
-    if options.recipe == "fairseq" and options.vocabulary in (None, "bpe") and options.vocabulary_size is None:
-        options.vocabulary, options.vocabulary_size = "bpe", FAIRSEQ_PIECES
+    if options.recipe == "fairseq":
+        options.batch_by = options.batch_by or "longer"  # as its --max-tokens
+        if options.vocabulary in (None, "bpe") and options.vocabulary_size is None:
+            options.vocabulary, options.vocabulary_size = "bpe", FAIRSEQ_PIECES
     for name, value in (_DEFAULTS | PRESETS.get(options.preset, {})).items():
         if getattr(options, name) is None:
             setattr(options, name, value)

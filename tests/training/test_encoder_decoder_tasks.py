@@ -15,6 +15,7 @@ from accel.models.encoder_decoder import model as encoder_decoder
 from accel.tasks.encoder_decoder import sequence_accuracy
 from accel.tasks.translation import bleu
 from accel.trained.opening import open_model
+from accel.training.directory import load_settings
 from tests.fixtures.command_line import Grove, with_options
 from tests.fixtures.encoder_decoder_models import config_of, pairs_of, parameters_of
 from tests.fixtures.parallel_text import SMALL, parallel
@@ -82,6 +83,21 @@ def test_interrupted_and_resumed(parallel: Path, run_grove: Grove, monkeypatch: 
     assert run_grove("train", "--out", parallel / "parts", "--resume")[0] == 0
     for name in ("checkpoint.safetensors", "checkpoint-00000040.safetensors"):
         assert (parallel / "parts" / name).read_bytes() == (parallel / "whole" / name).read_bytes()
+
+
+def test_fairseq_counts_the_longer_side_of_a_pair(parallel: Path, run_grove: Grove) -> None:
+    """As its --max-tokens does: a pair of six words has 7 tokens on each side. A run that counted both goes on so."""
+    for side in ("lo", "up"):
+        (parallel / f"test.{side}").unlink()
+    task = ("train", "--task", "translation", "--data", parallel, "--source", "lo", "--vocabulary", "words", *SMALL)
+    fairseq = (*task, "--recipe", "fairseq", "--batch-size", 8, "--steps", 1)
+    assert run_grove(*fairseq, "--out", parallel / "run")[0] == 0
+    status, _, err = run_grove(*fairseq, "--out", parallel / "other", "--batch-by", "both")
+    assert status == 2 and "source and target have 14 tokens, more than a batch may have, 8" in err
+    both = with_options(fairseq, "--out", parallel / "both", "--batch-by", "both", "--batch-size", 16)
+    assert run_grove(*both)[0] == 0
+    assert run_grove("train", "--out", parallel / "both", "--resume", "--steps", 2)[0] == 0
+    assert load_settings(parallel / "both")[1]["batch_by"] == "both"
 
 
 def test_arithmetic(tmp_path: Path, run_grove: Grove) -> None:
