@@ -9,15 +9,17 @@ once are read as ``<unk>``, unless it has ``<unk>`` itself.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from accel.data.batches.text import TextBatches, build_text_words, encode_text
+from accel.data.batches.text import TextBatches, build_text_words, encode_text, mean_steps
 from accel.data.vocabularies.vocabulary import UNKNOWN
 from accel.data.vocabularies.words import Words
 from accel.models.checks import refusal
@@ -89,7 +91,9 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         )
     assert text is not None
     columns = VALIDATION_COLUMNS if held_out is None else max(1, min(VALIDATION_COLUMNS, len(held_out) - 1))
-    n_batches = partial(_n_batches, len(text), options.length)
+    n_batches: Callable[[TrainingConfig], int] = partial(_n_batches, len(text), options.length)
+    if recipe is not TRAINING and not any(setting.startswith("validate_every=") for setting in options.set):
+        n_batches = attrgetter("validate_every")  # a resumed run keeps its epochs
     config = replace(config, vocabulary_size=len(words))
     config, training = configured_in_epochs(
         config, recipe, options, _FROM_DATA, options.epochs, n_batches, len(text) - 1
@@ -126,9 +130,9 @@ def _described(words: Words, path: Path | None, held_out: np.ndarray | None) -> 
 
 
 def _n_batches(n_words: int, length: int, training: TrainingConfig) -> int:
-    """Return the mean number of batches of an epoch: one batch in twenty is half as long as the others."""
+    """Return the mean number of batches of an epoch, the last of which is cut at the end of the text."""
     steps = (n_words - 1) / training.batch_size
-    return max(1, round(steps / (0.975 * length - 0.5)))
+    return max(1, round(steps / mean_steps(length) + 0.5))
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import accel
 from accel import cli
 from accel.data.batches.text import TextBatches, encode_text
 from accel.models.fasttrees import language_model
+from accel.tasks import language_model as language_model_task
 from accel.trained.opening import open_model
 from accel.training import checkpoint
 from accel.training.loop import evaluate
@@ -91,6 +92,20 @@ def test_lines_of_a_text_are_scored_one_by_one(texts: Path, trained: Path, grove
     table = [line.split("\t") for line in grove(*command, "--tokens").splitlines()[1:]]
     np.testing.assert_allclose([float(row[2]) for row in table], np.concatenate(expected), atol=1e-5)
     assert [row[1] for row in table] == [word for line in lines for word in (*line, "<eos>")]
+
+
+@pytest.mark.parametrize(("length", "columns"), [(1, 3), (8, 3), (70, 5)])
+def test_epochs_are_those_of_the_batches(
+    length: int, columns: int, texts: Path, tmp_path: Path, grove: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches have five steps or more, and the last one of an epoch is cut; a resumed run keeps its epochs."""
+    run = ("train", "--task", "language_model", "--data", texts / "train", "--length", length, "--epochs", 6)
+    grove(*run, "--batch-size", columns, "--out", tmp_path / "run", *settings(LANGUAGE_MODEL))
+    state = checkpoint.read_state(tmp_path / "run" / "checkpoint.safetensors")
+    assert 5 <= state["position"]["epoch"] <= 7 and state["step"] == 6 * state["training"]["validate_every"]
+    monkeypatch.setattr(language_model_task, "mean_steps", lambda length: 1.0)
+    grove("train", "--resume", "--out", tmp_path / "run", "--epochs", 7)
+    assert checkpoint.read_state(tmp_path / "run" / "checkpoint.safetensors")["step"] == 7 * state["step"] // 6
 
 
 def test_averages_are_validated_and_saved(texts: Path, trained: Path) -> None:

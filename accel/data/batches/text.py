@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import erfc
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -105,6 +106,20 @@ def encode_lines(lines: Iterable[Sequence[str]], words: Words) -> np.ndarray:
         A word outside the vocabulary of a training text without `<unk>`.
     """
     return np.array([i for line in lines for i in words.encode([*line, EOS])], np.int32)
+
+
+def mean_steps(length: int) -> float:
+    """Return the mean number of steps of a training batch, whose usual length is `length`; see `TextBatches`.
+
+    >>> [round(mean_steps(length), 2) for length in (1, 10, 70)]
+    [5.5, 9.84, 67.75]
+    """
+    means = ((HALVED, length / 2), (1.0 - HALVED, float(length)))
+    return SHORTEST + sum(
+        share * 0.5 * erfc((steps - mean) / (SPREAD * 2.0**0.5))  # how probable so many steps are, or more
+        for share, mean in means
+        for steps in range(SHORTEST + 1, int(mean + 10 * SPREAD))
+    )
 
 
 class TextBatches:
