@@ -269,7 +269,9 @@ def _description(options: argparse.Namespace, job: Job, group: Communicator) -> 
     products = "products of hidden states" if options.backend == "cpu" else "matrix products"
     form = f"{products} in {job.training.precision}, {options.kernels} kernels{', graphs' * options.graphs}"
     forms = [form] if (job.training.precision, options.kernels) != ("float32", "plain") else []
-    return [first, job.training.summary(), *forms, *job.notes]
+    names = dict.fromkeys(setting.partition("=")[0] for setting in options.set)
+    unread = job.training.unread(names, has_validation=job.validation is not None)
+    return [first, job.training.summary(), *unread, *forms, *job.notes]
 
 
 def _kind(options: argparse.Namespace) -> str:

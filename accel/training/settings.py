@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from accel import PRECISIONS
@@ -24,6 +25,16 @@ OPTIMIZERS = ("adam", "sgd", "nt_asgd")
 DECAYS = ("penalty", "decoupled")
 SCHEDULES = ("cosine", "linear", "constant", "plateau", "noam")
 SELECTIONS = ("loss", "accuracy", "f1", "matthews")
+_READ_BY = {  # the schedules and optimizers that read a setting
+    "warmup_steps": ("schedule", ("cosine", "linear", "noam")),
+    **dict.fromkeys(("initial_rate", "final_rate"), ("schedule", ("cosine", "linear"))),
+    **dict.fromkeys(("factor", "patience", "least_rate"), ("schedule", ("plateau",))),
+    **dict.fromkeys(("beta1", "beta2", "epsilon"), ("optimizer", ("adam",))),
+    **dict.fromkeys(("nonmonotone", "restart_after"), ("optimizer", ("nt_asgd",))),
+}
+_OF_VALIDATIONS = (
+    "validate_every", "select", "stop_after", "factor", "patience", "least_rate", "nonmonotone", "restart_after",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -123,6 +134,32 @@ class TrainingConfig:
             return f"{text}; {rises} all of them, as warmup_steps is {self.warmup_steps:,}; use {use} to let it fall"
         reason = f", as warmup_steps={self.warmup_steps} does not fit" if self.warmup < self.warmup_steps else ""
         return f"{text}; {rises} {self.warmup:,} of them{reason}"
+
+    def unread(self, names: Iterable[str], *, has_validation: bool) -> tuple[str, ...]:
+        """Return a line about settings among these names that nothing reads, and one about what needs a validation.
+
+        >>> TrainingConfig(schedule="constant", warmup_steps=9).unread(["warmup_steps", "steps"], has_validation=True)
+        ('not read: warmup_steps=9 (schedule=constant)',)
+        >>> TrainingConfig(schedule="plateau").unread(["patience"], has_validation=False)
+        ('not read: patience=2 (no validation)', 'no validation: the learning rate stays (schedule=plateau)')
+        """
+        reasons = {}
+        for name in names:
+            field, choices = _READ_BY.get(name, ("", ()))
+            if field and getattr(self, field) not in choices:
+                reasons[name] = f"{field}={getattr(self, field)}"
+            elif name in _OF_VALIDATIONS and not has_validation:
+                reasons[name] = "no validation"
+        missing = {
+            "the learning rate stays (schedule=plateau)": self.schedule == "plateau",
+            "nothing is averaged (optimizer=nt_asgd)": self.optimizer == "nt_asgd",
+            f"all steps are made (stop_after={self.stop_after})": self.stop_after > 0,
+        }
+        lines = {
+            "not read": [f"{name}={getattr(self, name)} ({reason})" for name, reason in reasons.items()],
+            "no validation": [text for text, holds in missing.items() if holds and not has_validation],
+        }
+        return tuple(f"{name}: {', '.join(parts)}" for name, parts in lines.items() if parts)
 
     def rate(self, step: int) -> float:
         """Return the learning rate of update `step`, counted from 0, before the factor of the validations."""

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.command_line import Grove, settings
+from tests.fixtures.text_files import LANGUAGE_MODEL
 from tests.fixtures.tiny_runs import SENTENCES, TREES, runs
 
 __all__ = ["runs"]
@@ -94,6 +96,23 @@ def test_a_model_of_another_kind_has_no_such_option(
 ) -> None:
     wrong = mistake("train", "--data", text, "--out", text.with_name("run"), "--task", *options)
     assert wrong == f"{reason}: leave it out"
+
+
+@pytest.mark.parametrize(
+    ("changes", "lines"),
+    [(("optimizer=sgd", "warmup_steps=3", "beta1=0.5"),
+      ["not read: warmup_steps=3 (schedule=constant), beta1=0.5 (optimizer=sgd)"]),
+     (("nonmonotone=3", "stop_after=2"),
+      ["not read: nonmonotone=3 (no validation), stop_after=2 (no validation)",
+       "no validation: nothing is averaged (optimizer=nt_asgd), all steps are made (stop_after=2)"]),
+     (("optimizer=sgd",), [])],
+)  # fmt: skip
+def test_settings_that_no_training_reads_are_named(
+    changes: tuple[str, ...], lines: list[str], text: Path, run_grove: Grove
+) -> None:
+    train = ("train", "--task", "language_model", "--data", text, "--batch-size", 2, "--out", text.with_name("run"))
+    status, _, err = run_grove(*train, "--steps", 1, *settings((*LANGUAGE_MODEL, *changes)))
+    assert status == 0 and [line for line in err.splitlines() if line.startswith(("not read", "no valid"))] == lines
 
 
 @pytest.mark.parametrize(
