@@ -113,8 +113,8 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
         early.add_argument(f"--{name.replace('_', '-')}")
     early_options, _ = early.parse_known_args(argv)
     given = [name for name in LENGTHS if getattr(early_options, name) is not None]
-    if "tokens" in given and len(given) > 1:
-        raise ValueError(f"--tokens: --{given[0]} sets the length of the training, too; leave one of them out")
+    if len(given) > 1:
+        raise ValueError(f"--{given[-1]}: --{given[0]} sets the length of the training, too; leave one of them out")
     has_out = early_options.resume and early_options.out is not None
     stored = _stored(early_options.out) if has_out else {}
     task = stored.get("task", "trees") if stored else early_options.task or "trees"

@@ -51,6 +51,7 @@ def test_bad_lengths_are_refused(folder: Path, tmp_path: Path, mistake: Callable
     for more, expected in (
         (("--tokens", "5e9", "--steps", "3"), "--tokens: --steps sets the length of the training, too; leave one of"),
         (("--tokens", "5e9", "--epochs", "3"), "--tokens: --epochs sets the length of the training, too; leave one of"),
+        (("--epochs", "3", "--steps", "2"), "--epochs: --steps sets the length of the training, too; leave one of"),
         (("--tokens", "0.5"), "--tokens: 0.5, but tokens are counted in whole numbers from 1 on; use such as 5e9"),
         (("--tokens", "many"), "--tokens: many, but tokens are counted in whole numbers from 1 on; use such as 5e9"),
     ):
