@@ -18,7 +18,7 @@ from accel.data.generated.agreement import CLASSES, Item, examples, generate, re
 from accel.data.vocabularies.words import UNKNOWN, Words, build_words
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer
-from accel.tasks.job import Job, count
+from accel.tasks.job import Job, count, refuse_beside_data
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.loop import evaluate as evaluate_batches
@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
+    refuse_beside_data(options, "sentences", N_ITEMS)
     recipe = replace(TRAINING, steps=STEPS, batch_size=BATCH_SIZE, select="accuracy")
     _, training = configured_transformer(options, recipe, 1, len(CLASSES))
     items = read_items(options.data) if options.data else _generated(options.sentences, training.seed)

@@ -15,7 +15,7 @@ from typing import Any
 from accel.data.batches.sequence_pairs import Pairs, pair_batches
 from accel.data.generated.arithmetic import VOCABULARY, Problems, encode, read_problems
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
-from accel.tasks.job import Job, count
+from accel.tasks.job import Job, count, refuse_beside_data
 from accel.tasks.pairs import job_of_pairs
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
+    refuse_beside_data(options, "problems", N_PROBLEMS)
     recipe = replace(TRAINING, steps=STEPS, select="accuracy")
     config, training = configured_transformer(options, recipe, len(VOCABULARY))
     problems = _problems(options.data) if options.data else Problems(options.problems, training.seed)

@@ -16,6 +16,7 @@ from accel.tasks.job import count_or_zero
 from accel.tasks.vocabulary import open_to_words
 from accel.trained.kinds import with_article
 from accel.trained.opening import Model
+from accel.trained.options import typed
 from accel.trained.words import encode_words
 
 BEAM = 20  # the paper's
@@ -33,12 +34,12 @@ def add_gold(parser: argparse.ArgumentParser) -> None:
 
 
 def check_gold(options: argparse.Namespace) -> None:
-    """Raise ValueError for gold trees of a validation where there is none, or no trees."""
-    if options.validation_gold is not None:
-        if options.model != "gpst":
-            raise ValueError(f"--validation-gold: is for gpst; {with_article(options.model)} has no trees")
-        if options.validation is None:
-            raise ValueError("--validation-gold: there is no validation; use --validation TEXT")
+    """Raise ValueError for gold trees of a model without trees, or of a validation where there is none."""
+    for name in ("validation_gold", *([] if options.resume else ["gold"])):  # an older run may have gold trees
+        if getattr(options, name) is not None and options.model != "gpst":
+            raise ValueError(f"{typed(name)}: is for gpst; {with_article(options.model)} has no trees")
+    if options.validation_gold is not None and options.validation is None:
+        raise ValueError("--validation-gold: there is no validation; use --validation TEXT")
 
 
 def measure_of(

@@ -94,6 +94,12 @@ def _require_files(options: argparse.Namespace) -> None:
             raise ValueError(f"--{name} {path}: a folder, but one file is needed; use {use}")
 
 
+def refuse_beside_data(options: argparse.Namespace, name: str, default: int) -> None:
+    """Raise OptionError for the number of items to generate where --data has them; an older run may have both."""
+    if options.data is not None and getattr(options, name) != default and not options.resume:
+        raise OptionError(name, "is for generated data, and --data names a file: leave it out")
+
+
 def count(text: str) -> int:
     """Return the value of an option that is a whole number from 1 on."""
     return _whole(text, 1)

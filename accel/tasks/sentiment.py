@@ -21,6 +21,7 @@ from accel.models.fasttrees.sentence_classifier import Config
 from accel.tasks.job import Job, add_files
 from accel.tasks.sentences import Source, add_models, build_classifier, evaluate_classifier
 from accel.trained.opening import Model
+from accel.trained.options import OptionError
 from accel.training.communicator import Communicator
 from accel.training.settings import TrainingConfig
 
@@ -53,6 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
     classes = FINE if options.fine else BINARY
+    if options.data is not None and ".tsv" in options.data.suffixes and not options.phrases and not options.resume:
+        raise OptionError("no_phrases", "is for trees; a .tsv does not say which lines are phrases: leave it out")
 
     def training() -> Source:
         return options.data, _read(classes, options.data, options.phrases)

@@ -79,6 +79,21 @@ def test_sentences_without_gold_trees_have_no_options_of_gold_trees(
     assert wrong == f"{option[0]}: is for --gold: give gold trees with it"
 
 
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [(("agreement", "--sentences", 9), "--sentences: is for generated data, and --data names a file: leave it out"),
+     (("arithmetic", "--problems", 9), "--problems: is for generated data, and --data names a file: leave it out"),
+     (("sentiment", "--no-phrases"),
+      "--no-phrases: is for trees; a .tsv does not say which lines are phrases: leave it out"),
+     (("gpst", "--model", "gpt2", "--gold", "nowhere"), "--gold: is for gpst; a gpt2 has no trees")],
+)  # fmt: skip
+def test_data_and_models_that_have_no_such_option(
+    options: tuple[object, ...], wrong: str, text: Path, mistake: Callable[..., str]
+) -> None:
+    data = text.rename(text.with_name("text.tsv"))
+    assert mistake("train", "--data", data, "--out", text.with_name("run"), "--task", *options) == wrong
+
+
 _TRANSFORMERS = "--size: is for transformer, treeformer, treeformer_released"
 
 
