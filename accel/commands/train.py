@@ -78,12 +78,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--communicator", choices=COMMUNICATORS, help="default: mpi under mpirun, else serial")
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--batch-size", type=int, help="rows of the batch (of pairs: tokens), of all processes")
+    counted = "rows (of pairs and of masked_words, tokens; of span_parser, words)"
+    parser.add_argument("--batch-size", type=int, help=f"{counted} of the batch, of all processes")
     parser.add_argument(
         "--micro-batch",
         type=int,
         metavar="N",
-        help="rows (of pairs: tokens) in memory at a time; the gradients of all parts of a batch are added up. The "
+        help=f"{counted} in memory at a time; the gradients of all parts of a batch are added up. The "
         "memory of a token is printed before the first update, the greatest memory of the process at the end",
     )
     parser.add_argument(

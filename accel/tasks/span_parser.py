@@ -101,7 +101,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     batching["micro_batch"] = training.micro_batch
     size, longest = training.batch_size, max(len(sentence.pieces) for sentence in encoded + held_out)
     if longest > size:
-        raise refusal("batch_size", size, f"the longest sentence has {longest} tokens", f"{longest} or more")
+        raise refusal("batch_size", size, f"the longest sentence has {longest} words", f"{longest} or more")
     return Job(
         span_parser,
         config,

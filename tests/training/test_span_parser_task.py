@@ -142,7 +142,7 @@ def test_backends_learn_alike(
     [
         (("--max-words", 1), "train: every one of 151 sentences has more than 1 words"),
         (("--set", "n_labels=3"), "--set n_labels=3: n_labels follows from the data or from other options; "),
-        (("--batch-size", 9), "batch_size: 9, but the longest sentence has "),
+        (("--batch-size", 9), "batch_size: 9, but the longest sentence has 28 words; use 28 or more"),
         (("--set", "max_words=9"), "--set max_words=9: max_words follows from the data or from other options; "),
         (("--vocabulary", "sentencepiece", "--vocabulary-size", 18), "vocabulary size 18, but "),
         (("--validation", "nowhere"), "nowhere: No such file or directory"),
