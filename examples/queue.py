@@ -117,9 +117,10 @@ def work(folder: Path, queued: Sequence[Run], data: Path, at_once: int, commit: 
                         failed.add(run.name)
                         print(f"{run.name}: failed with {code}: see {of(folder, 'logs', run, 'log')}", flush=True)
     finally:
-        for child in running.values():
+        left = {run: child for run, child in running.items() if child.returncode is None}  # one may end with an error
+        for child in left.values():
             child.terminate()
-        for run, child in running.items():
+        for run, child in left.items():
             ended(folder, run, data, child, wait=True)
     print(status(folder, queued), flush=True)
     if failed:

@@ -32,6 +32,7 @@ def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[st
     runs, directory = folder / "runs", folder / "runs" / run.name
     files = [Path(name.format(data=data, runs=runs)) for name in run.data]
     files = [file for path in files for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
+    files = [file for file in files if not file.is_dir()]
     content: dict[str, Any] = {"name": run.name, "table": run.table, "seed": run.seed, "commit": state["commit"],
                              "data": digests(files), "machine": machine() | {"threads": 1},
                              "core_hours": round(state["hours"], 4), "commands": list(run.commands)}  # fmt: skip

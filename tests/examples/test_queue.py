@@ -157,6 +157,22 @@ def test_a_queue_resumes_after_every_end(tmp_path: Path) -> None:
     assert newest == house.git("rev-parse", "HEAD").strip() != commit
 
 
+def test_an_error_of_the_queue_is_shown_and_ends_what_runs(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    runs = ('Run("a/lost", "t", 1.0, ("count {run} 1",), ("{data}/nowhere",))',
+            'Run("a/early", "t", 1.0, ("count {run} 4",))')  # fmt: skip
+    text = re.sub(r"queue.RUNS = \(.*?\n\)", f"queue.RUNS = ({', '.join(runs)})", QUEUE, flags=re.DOTALL)
+    house.program.write_text(text)
+    hold = house.folder / "runs" / "hold"
+    hold.parent.mkdir(parents=True)
+    hold.touch()
+    root = str(Path(queue.__file__).parent.parent)
+    ended = subprocess.run(house.words("--data", house.data, "--at-once", 2), cwd=root, capture_output=True, text=True,
+                           env=os.environ | {"PYTHONPATH": root}, timeout=60)  # fmt: skip
+    assert ended.returncode == 1 and "nowhere" in ended.stderr.splitlines()[-1]
+    assert house.pid() == 0 and json.loads((house.folder / "state" / "a-early.json").read_text())["hours"] > 0
+
+
 def test_a_result_holds_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "train.trees"
     drawn = [with_tags(tree, ["X"] * len(words(tree))) for tree in ENGLISH.sample(40, 1)]
@@ -175,6 +191,11 @@ def test_a_result_holds_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert result["settings"]["training"]["steps"] == 4 and result["last_step"]["step"] == 4
     assert result["core_hours"] == 0.5 and len(result["data"]) == 1
     assert "step 4" in queue_state.status(tmp_path, [run])
+    (tmp_path / "texts" / "folder").mkdir(parents=True)
+    (tmp_path / "texts" / "text").touch()
+    state = {"commit": "", "hours": 0}
+    of_folder = queue_state.result(tmp_path, run, tmp_path / "texts", state)
+    assert list(of_folder["data"]) == ["texts/text"]  # a folder within has no digest
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "tiny.json").write_text(json.dumps(result))
     monkeypatch.setattr(queue, "COLLECTED", tmp_path / "collected")
