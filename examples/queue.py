@@ -64,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.small and options.backend == "cuda":
         parser.error("--small: these runs are made on the CPU: leave out --backend cuda")
+    if options.collect and (options.runs or options.missing):
+        parser.error("--collect: copies all results: leave out --runs and --missing")
     name = "small" if options.small else "gpu" if options.backend == "cuda" else "results"
     queued = {"small": SMALL_RUNS, "gpu": GPU_RUNS, "results": RUNS}[name]
     collected = COLLECTED.with_name("gpu") if name == "gpu" else COLLECTED

@@ -15,9 +15,12 @@ from examples.task_results import store
 
 def collect(folder: Path, queued: Sequence[Run], collected: Path, *, copy: bool, of_tasks: bool) -> None:
     """Copy the results, and write those of one model and task in the form of `examples.task_results`."""
+    paths = sorted(folder.glob("results/*.json"))
+    if not paths:
+        raise SystemExit(f"{folder}: holds no result of a run: give the --folder of a queue")
     collected.mkdir(parents=True, exist_ok=True)
     runs = {of(folder, "results", run): run for run in queued}
-    for path in sorted(folder.glob("results/*.json")):
+    for path in paths:
         if copy:
             shutil.copy(path, collected / path.name)
         if of_tasks and (run := runs.get(path)):

@@ -201,6 +201,11 @@ def test_a_result_holds_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(queue, "COLLECTED", tmp_path / "collected")
     queue.main(["--folder", str(tmp_path), "--collect"])
     assert json.loads((tmp_path / "collected" / "tiny.json").read_text()) == json.loads(json.dumps(result))
+    with pytest.raises(SystemExit, match=r"texts: holds no result of a run: give the --folder of a queue"):
+        queue.main(["--folder", str(tmp_path / "texts"), "--collect"])
+    for more in (["--runs", "logic/*"], ["--missing"]):
+        with pytest.raises(SystemExit):
+            queue.main(["--folder", str(tmp_path), "--collect", *more])
 
 
 def test_every_run_can_be_made_in_its_order() -> None:
