@@ -116,7 +116,7 @@ def _sizes(judge_of_kind: Judge, kind: str) -> np.ndarray:
 def _events(ops: ModuleType, path: Path, judge_of_kind: Judge, data: Data) -> np.ndarray:
     """Return a model's log p of every event of every tree; they are stored beside the model."""
     model = open_model(ops, path)
-    question = json.dumps([digests([model.path]), data.sources, len(judge_of_kind.corpus)])
+    question = json.dumps([digests([model.path]), data.sources, judge_of_kind.digest])
     file = path / f"events-{digest_of([question])}.npy"
     if not file.exists():
         with open(file.with_suffix(".partial"), "wb") as partial:
@@ -133,7 +133,7 @@ def _product(ops: ModuleType, out: Path, paths: Sequence[Path], judge_of_kind: J
     question = {
         "models": digests(model.path for model in models),
         "of": data.sources,
-        "trees": len(judge_of_kind.corpus),
+        "trees": judge_of_kind.digest,
     }
     name = "-".join(path.name for path in paths)
 

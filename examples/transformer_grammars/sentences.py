@@ -48,6 +48,11 @@ class Judge:
     corpus: Corpus
     sizes: list[int]  # of the groups and the pairs, whose trees have common prefixes
 
+    @property
+    def digest(self) -> str:
+        """The trees and their groups."""
+        return digest_of(map(str, [*self.corpus.actions.tolist(), *self.sizes]))
+
     def found(self, logps: Sequence[float]) -> dict[str, float]:
         """Return the perplexity, of trees an upper bound, and the share of pairs whose right tree is preferred."""
         ends = list(accumulate(map(len, self.groups)))

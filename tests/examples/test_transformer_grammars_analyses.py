@@ -18,11 +18,8 @@ from accel.data.corpora.treebank import Reading
 from accel.data.files.brackets import read_trees
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.building import build
-from accel.drawing.svg import PictureError
 from accel.evaluation.evalb import with_tags
 from accel.training.run import METRICS, TrainingError
-from examples.findings import kept
-from examples.panels import Panel, Series, draw_panels
 from examples.transformer_grammars import ensembles, evolution, exactness, hybrids, regressions, speed
 from examples.transformer_grammars.sentences import test_proposals as proposals_of
 from refimpl.transformer_grammars.marginal import mixture_logp, sentence_logp
@@ -271,28 +268,3 @@ def test_speed(tmp_path: Path) -> None:
         assert all(0 < rate["least"] <= rate["median"] <= rate["greatest"] for rate in of_model.values())
     assert len((tmp_path / "speed.md").read_text().splitlines()) == 5
     written(tmp_path, "speed")
-
-
-def test_stored_answers_are_not_computed_again(tmp_path: Path) -> None:
-    asked: list[int] = []
-
-    def answer() -> dict[str, Any]:
-        asked.append(1)
-        return {"answer": len(asked)}
-
-    path = tmp_path / "result.json"
-    assert [kept(path, {"of": (1, 2)}, answer) for _ in range(2)] == [{"answer": 1}] * 2
-    assert kept(path, {"of": (1, 3)}, answer) == {"answer": 2}
-
-
-def test_panels() -> None:
-    series = {"a": Series([(0.0, 1.0), (1.0, 3.0)], y_bars=[(0.5, 1.5), (2.0, 4.0)]),
-              "b": Series([(0.5, 2.0)], joined=False)}  # fmt: skip
-    picture = draw_panels([Panel("x", "y", series, {0.0: "zero", 1.0: "one"})] * 3, "three")
-    text = [shape.text for shape in picture.shapes if hasattr(shape, "text")]
-    assert text.count("zero") == text.count("one") == 3 and text.count("a") == 1  # one legend
-    for shape in picture.shapes:
-        places = [(shape.x, shape.y)] if hasattr(shape, "x") else shape.points
-        assert all(0 <= x <= picture.width and 0 <= y <= picture.height for x, y in places)
-    with pytest.raises(PictureError, match="not finite"):
-        draw_panels([Panel("x", "y", {"a": Series([(0.0, inf)])})], "endless")

@@ -1,0 +1,49 @@
+"""What a program of the examples finds: stored answers are those to the same question, and panels have their place."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accel.drawing.svg import PictureError
+from examples.findings import kept
+from examples.panels import Panel, Series, draw_panels
+from examples.transformer_grammars import ensembles
+
+
+def test_stored_answers_are_not_computed_again(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def answer() -> dict[str, Any]:
+        asked.append(1)
+        return {"answer": len(asked)}
+
+    path = tmp_path / "result.json"
+    assert [kept(path, {"of": (1, 2)}, answer) for _ in range(2)] == [{"answer": 1}] * 2
+    assert kept(path, {"of": (1, 3)}, answer) == {"answer": 2}
+
+
+def test_stored_events_are_those_of_the_same_trees(tmp_path: Path) -> None:
+    """Ten sentences with one proposal more and ten pairs less are as many trees."""
+    small = ["--d-model", "8", "--layers", "1", "--heads", "1", "--length", "32", "--sentences", "2000", "--test", "10",
+             "--steps", "2", "--seeds", "2", "--subsets", "1", "--products", "1", "--batch-size", "4"]  # fmt: skip
+    one, other = (["--changed", "1", "--pairs", "3"], ["--changed", "2", "--pairs", "2"])
+    ensembles.main(["--out", str(tmp_path / "first"), *small, *one])
+    asked_again = ensembles.main(["--out", str(tmp_path / "first"), *small, *other])
+    assert asked_again == ensembles.main(["--out", str(tmp_path / "second"), *small, *other])
+
+
+def test_panels() -> None:
+    series = {"a": Series([(0.0, 1.0), (1.0, 3.0)], y_bars=[(0.5, 1.5), (2.0, 4.0)]),
+              "b": Series([(0.5, 2.0)], joined=False)}  # fmt: skip
+    picture = draw_panels([Panel("x", "y", series, {0.0: "zero", 1.0: "one"})] * 3, "three")
+    text = [shape.text for shape in picture.shapes if hasattr(shape, "text")]
+    assert text.count("zero") == text.count("one") == 3 and text.count("a") == 1  # one legend
+    for shape in picture.shapes:
+        places = [(shape.x, shape.y)] if hasattr(shape, "x") else shape.points
+        assert all(0 <= x <= picture.width and 0 <= y <= picture.height for x, y in places)
+    with pytest.raises(PictureError, match="not finite"):
+        draw_panels([Panel("x", "y", {"a": Series([(0.0, inf)])})], "endless")
