@@ -62,8 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> Figures:
         raise SystemExit("--tg, --txl-cc, --train, --trees: give all of them or none")
     if options.data or options.proposals:
         raise SystemExit("--data, --proposals: real trees are given by --train and --trees: leave them out")
-    models, train_corpus, corpus, sources, n_hours = (_given if any(paths) else _generated)(ops, options)
     thresholds = options.frequencies or (PAPER if any(paths) else GENERATED)
+    if thresholds[0] < thresholds[1]:
+        raise SystemExit("--frequencies: HIGH is below MEDIUM: give the greater one first")
+    models, train_corpus, corpus, sources, n_hours = (_given if any(paths) else _generated)(ops, options)
     figures = regressions(ops, *models, train_corpus, corpus, thresholds)
     seeds = sorted({read_state(model.path)["training"]["seed"] for of_kind in models for model in of_kind})
     finish(options, "regressions", table_of(figures), figures, picture_of(figures), sources, n_hours, seeds)
@@ -76,10 +78,10 @@ Material = tuple[tuple[list[Model], list[Model]], Corpus, Corpus, dict[str, str]
 def _given(ops: ModuleType, options: argparse.Namespace) -> Material:
     models = [open_model(ops, path) for path in options.tg], [open_model(ops, path) for path in options.txl_cc]
     first = models[0][0]
-    for model in (*models[0], *models[1]):
-        kind = "tg" if model in models[0] else "txl_cc"
-        if model.config.model != kind or model.reading != first.reading:
-            raise SystemExit(f"{model.path}: no {kind} that reads trees as {first.path} does")
+    for kind, models_of_kind in zip(("tg", "txl_cc"), models, strict=True):
+        for model in models_of_kind:
+            if model.config.model != kind or model.reading != first.reading:
+                raise SystemExit(f"{model.path}: no {kind} that reads trees as {first.path} does")
     check_ensemble([*models[0], *models[1]])
     train_corpus = load_corpus(options.train, first.vocabulary, options.out / "cache", first.reading)
     trees = [sentence.tree for sentence in read_whole(options.trees, first.reading)][: options.test or None]

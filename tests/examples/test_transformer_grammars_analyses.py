@@ -221,8 +221,11 @@ def test_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "No terminal is HighFreq." in capsys.readouterr().out
     with pytest.raises(SystemExit, match="give all of them or none"):
         regressions.main(["--out", str(tmp_path), *runs])
-    with pytest.raises(SystemExit, match="no tg that reads trees as"):
-        regressions.main(["--out", str(tmp_path), "--tg", runs[3], "--txl-cc", runs[1], *trees])
+    for tg, txl_cc, kind in ((runs[3], runs[1], "tg"), (runs[1], runs[1], "txl_cc")):
+        with pytest.raises(SystemExit, match=f"no {kind} that reads trees as"):
+            regressions.main(["--out", str(tmp_path), "--tg", tg, "--txl-cc", txl_cc, *trees])
+    with pytest.raises(SystemExit, match="--frequencies: HIGH is below MEDIUM"):
+        regressions.main(["--out", str(tmp_path), "--frequencies", "0.1", "0.2"])
 
 
 def test_documents_speak_of_few_nouns() -> None:
