@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import accumulate
 from pathlib import Path
 
 from accel.data.corpora.treebank import Reading, read_treebank, tags
@@ -63,11 +63,23 @@ def _craft(folder: Path) -> dict[str, list[list[Tree]]]:
 
 
 def _articles(folder: Path, split: str) -> list[list[Tree]]:
-    trees = iter(_trees(folder, f"{split}.mrg"))
-    articles = [list(islice(trees, int(row["trees"]))) for row in _documents(folder) if row["split"] == split]
-    if more := sum(1 for _ in trees):
-        raise ValueError(f"{folder / 'docs.tsv'}: {more} trees of {split}.mrg are in no document: count them")
-    return articles
+    return [trees for _, trees in _texts(folder, split, f"{split}.mrg")]
+
+
+def _texts(folder: Path, split: str, name: str) -> list[tuple[dict[str, str], list[Tree]]]:
+    """Return the row in docs.tsv and the trees of every text of a split.
+
+    Raises
+    ------
+    ValueError
+        If the rows do not count as many trees as the file has.
+    """
+    rows, trees = [row for row in _documents(folder) if row["split"] == split], _trees(folder, name)
+    ends = list(accumulate(int(row["trees"]) for row in rows))
+    if ends[-1:] != [len(trees)]:
+        counted = f"{folder / 'docs.tsv'}: counts {sum(ends[-1:]):,} trees of {split}"
+        raise ValueError(f"{counted}, but {name} has {len(trees):,}: give the whole file, and a count of every text")
+    return [(row, trees[begin:end]) for row, begin, end in zip(rows, [0, *ends], ends, strict=False)]
 
 
 def _tg_example(folder: Path) -> dict[str, list[Tree]]:
@@ -78,10 +90,8 @@ def _gum(folder: Path) -> dict[str, list[Tree]]:
     """Return the trees of the free texts; there is no test set, since their brackets are a parser's."""
 
     def part(name: str) -> list[Tree]:
-        trees = iter(_trees(folder, f"{name}.ptb"))
-        rows = [row for row in _documents(folder) if row["split"] == name]
-        texts = [(row["genre"], list(islice(trees, int(row["trees"])))) for row in rows]
-        return [tree for genre, text in texts if genre in FREE_GENRES for tree in text]
+        texts = _texts(folder, name, f"{name}.ptb")
+        return [tree for row, trees in texts if row["genre"] in FREE_GENRES for tree in trees]
 
     return {"train": part("train"), "valid": part("dev"), "test": []}
 

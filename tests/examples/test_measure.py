@@ -67,9 +67,13 @@ def test_articles_stay_together(tmp_path: Path) -> None:
     free_treebanks._write(tmp_path / "out", articles)
     assert (tmp_path / "out" / "train.trees").read_text() == "(S (NN train0))\n\n(S (NN train1))\n"
     assert (tmp_path / "out" / "valid.trees").read_text() == "(S (NN train2))\n"
-    (tmp_path / "docs.tsv").write_text("split\tpmid\ttrees\ntrain\t1\t2\n")
-    with pytest.raises(ValueError, match="docs.tsv: 1 trees of train.mrg are in no document"):
-        free_treebanks._craft(tmp_path)
+    for count in (2, 4):  # one tree is of no article; or the file is cut
+        (tmp_path / "docs.tsv").write_text(f"split\tpmid\tgenre\ttrees\ntrain\t1\tnews\t{count}\n")
+        with pytest.raises(ValueError, match=f"docs.tsv: counts {count} trees of train, but train.mrg has 3: give the"):
+            free_treebanks._craft(tmp_path)
+        (tmp_path / "train.ptb").write_text((tmp_path / "train.mrg").read_text())
+        with pytest.raises(ValueError, match=f"docs.tsv: counts {count} trees of train, but train.ptb has 3: give the"):
+            free_treebanks._gum(tmp_path)
 
 
 def test_a_sample_of_documents_is_their_beginnings(tmp_path: Path) -> None:
