@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from accel import cpu
+from accel.commands.numbers import at_least
 from accel.verify.compare import PRECISIONS, rounded
 from accel.verify.expected import cast
 from accel.verify.mutants.table import MUTANTS
@@ -170,8 +171,8 @@ def run_chunk(group: str, name: str, seed: int, count: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=60, help="batches of an operation under one seed")
-    parser.add_argument("--seeds", type=int, default=6, help="of the right kernels; the wrong ones have two")
+    parser.add_argument("--cases", type=at_least(1), default=60, help="batches of an operation under one seed")
+    parser.add_argument("--seeds", type=at_least(1), default=6, help="of the right kernels; the wrong ones have two")
     parser.add_argument("--groups", nargs="+", choices=("wrong", *GROUPS), default=["wrong", *GROUPS], metavar="GROUP")
     parser.add_argument("--only", nargs="+", choices=[op.name for op in FLOAT_OPS], metavar="OP")
     parser.add_argument("--chunk", nargs=2, metavar=("GROUP", "SEED"), help=argparse.SUPPRESS)

@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from accel.commands.numbers import at_least
 from accel.data.generated.english import write_files
 
 MODELS = {
@@ -38,7 +39,7 @@ def seconds(name: str, folder: Path, variables: dict[str, str]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--threads", type=at_least(1), default=os.cpu_count())
     options = parser.parse_args()
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     variables = dict.fromkeys(names, str(options.threads))

@@ -24,6 +24,7 @@ from unittest.mock import patch
 import numpy as np
 
 from accel import PRECISIONS, cli
+from accel.commands.numbers import at_least
 from accel.cuda.support.factors import DROPPED
 from accel.training.loop import METRICS
 from accel.verify.cuda_host.cublaslt import rounded
@@ -91,8 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, required=True, metavar="FILE")
     parser.add_argument("--validation", type=Path, required=True, metavar="FILE")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the runs")
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=at_least(1), default=300)
+    parser.add_argument("--seeds", type=at_least(1), default=3)
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS[1:], default=PRECISIONS[1:])
     parser.add_argument(
         "--recurrence",

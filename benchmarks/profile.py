@@ -20,6 +20,7 @@ from unittest.mock import patch
 import numpy as np
 
 from accel import cpu
+from accel.commands.numbers import at_least
 from accel.commands.tables import print_table
 from accel.cpu.support import blas
 from benchmarks.run import restart
@@ -112,8 +113,8 @@ def stage_of(name: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", nargs="?")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--threads", type=at_least(1), default=os.cpu_count())
+    parser.add_argument("--repeats", type=at_least(1), default=7)
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     options = parser.parse_args()
     makers = steps()

@@ -21,6 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import accel
+from accel.commands.numbers import at_least
 from accel.data.batches.assemble import sequence_lengths
 from accel.data.batches.prefixes import read_prefixes
 from accel.data.corpora.treebank import encode_trees, read_treebank
@@ -42,10 +43,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("parser", "model", "trees"):
         parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--sentences", type=int, default=1000)
-    parser.add_argument("--words", type=int, default=20, help="of every sentence")
-    parser.add_argument("--number", type=int, default=300, help="proposals of every sentence")
+    parser.add_argument("--threads", type=at_least(1), default=os.cpu_count())
+    parser.add_argument("--sentences", type=at_least(1), default=1000)
+    parser.add_argument("--words", type=at_least(1), default=20, help="of every sentence")
+    parser.add_argument("--number", type=at_least(1), default=300, help="proposals of every sentence")
     options = parser.parse_args()
     restart("benchmarks.proposals", options.threads)
     keep_freed_memory()

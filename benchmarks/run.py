@@ -23,6 +23,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from accel.commands.numbers import at_least
 from accel.data.corpora.treebank import Reading, encode_trees, read_treebank
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.building import build
@@ -74,8 +75,8 @@ def restart(program: str, threads: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of both sides")
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--threads", type=at_least(1), default=os.cpu_count(), help="of both sides")
+    parser.add_argument("--repeats", type=at_least(1), default=7)
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--data", type=Path, help="bracketed trees, plain, .gz or .xz")
     parser.add_argument("--only", nargs="+", choices=PARTS)

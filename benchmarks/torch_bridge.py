@@ -27,6 +27,7 @@ from accel import cpu
 from accel.autodiff.layers import DropoutSites
 from accel.autodiff.tape import Tape
 from accel.autodiff.variables import Variable
+from accel.commands.numbers import at_least
 from accel.models.gpst import composition
 from accel.verify.strategies import make_tree
 from benchmarks import fasttrees, gpst, treeformer
@@ -241,8 +242,8 @@ def _compare(calls: dict[str, Call]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1, help="of all sides")
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--threads", type=at_least(1), default=1, help="of all sides")
+    parser.add_argument("--repeats", type=at_least(1), default=7)
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--only", nargs="+", choices=(*CASES, "overhead"))
     parser.add_argument("--peak", nargs=2, metavar=("CASE", "SIDE"), help=argparse.SUPPRESS)

@@ -239,7 +239,7 @@ def _parser() -> argparse.ArgumentParser:
         "--set", dest="settings", type=_setting, action="append", default=[], metavar="NAME=VALUE",
         help="any other setting of the models, such as d_model=64",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, default=0, help="the first one (0)")
+    parser.add_argument("--seed", type=at_least(0), default=0, help="the first one (0)")
     parser.add_argument("--seeds", type=at_least(1), default=1, metavar="N", help="how many models of each kind (1)")
     help_text = "the parser's proposals of a sentence (300)"
     parser.add_argument("--number", type=at_least(1), default=300, metavar="J", help=help_text)

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from accel import cli
+from accel.commands.numbers import at_least
 from accel.tasks.job import count
 from accel.training.directory import write_text
 from accel.training.loop import METRICS, NonFiniteLoss, TrainingError
@@ -220,7 +221,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--grid", action="store_true", help="try every combination of listed values, not --trials draws"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the values that are tried (%(default)s)")
+    parser.add_argument("--seed", type=at_least(0), default=0, help="of the values that are tried (%(default)s)")
     help_text = "the values of a setting; may be repeated"
     parser.add_argument("--range", type=lambda text: (text, range_of(text)), action="append", required=True,
                         metavar="NAME=RANGE", help=help_text)  # fmt: skip

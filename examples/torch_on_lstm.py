@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import accel
+from accel.commands.numbers import at_least
 from accel.data.batches.text import TextBatch, TextBatches, encode_lines
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.words import build_words
@@ -80,9 +81,9 @@ def losses_of_grove(
 def main(arguments: Sequence[str] | None = None) -> dict[str, list[float]]:
     """Train both, print their losses, and return those of all steps."""
     parser = argparse.ArgumentParser(prog="python -m examples.torch_on_lstm", description="one loss, two trainings")
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--sentences", type=int, default=4000)
-    parser.add_argument("--size", type=int, default=64, help="of the embedding and of each of the two layers")
+    parser.add_argument("--steps", type=at_least(1), default=200)
+    parser.add_argument("--sentences", type=at_least(1), default=4000)
+    parser.add_argument("--size", type=at_least(1), default=64, help="of the embedding and of each of the two layers")
     options = parser.parse_args(arguments)
     lines = [words(tree) for tree in ENGLISH.sample(options.sentences, 1)]
     vocabulary = build_words([*lines, ["<eos>"]])

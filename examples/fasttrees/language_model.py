@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import accel
+from accel.commands.numbers import at_least
 from accel.data.generated.grammar import ENGLISH
 from accel.data.published.wsj import read_gold
 from accel.evaluation.induced_f1 import score, score_baselines, table
@@ -40,10 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
         prog="python -m examples.fasttrees.language_model", description="language models and their trees"
     )
     parser.add_argument("--out", type=Path, default=Path("runs/fasttrees/language_model"))
-    parser.add_argument("--sentences", type=int, default=20_000, help="to train on")
-    parser.add_argument("--test", type=int, default=1000, help="sentences to measure perplexity and trees on")
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=0, help="of the models; the sentences are always the same")
+    parser.add_argument("--sentences", type=at_least(1), default=20_000, help="to train on")
+    parser.add_argument("--test", type=at_least(1), default=1000, help="sentences to measure perplexity and trees on")
+    parser.add_argument("--epochs", type=at_least(1), default=4)
+    parser.add_argument("--seed", type=at_least(0), default=0, help="of the models; the sentences are always the same")
     options = parser.parse_args(arguments)
     files = write_sentences(options.out, options.sentences, options.test)
     gold = list(read_gold(options.out / "test.trees", "plain"))

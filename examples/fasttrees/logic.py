@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from accel.commands.numbers import at_least
 from accel.data.generated.logic import LONGEST, load_test, write_files
 from accel.training.directory import write_text
 from examples.fasttrees.commands import finish, grove, table
@@ -34,9 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
         prog="python -m examples.fasttrees.logic", description="logical inference, small models"
     )
     parser.add_argument("--out", type=Path, default=Path("runs/fasttrees/logic"))
-    parser.add_argument("--samples", type=int, default=100_000, help="pairs to draw; repeated ones count once")
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=0, help="of the models; the data are always the same")
+    parser.add_argument("--samples", type=at_least(1), default=100_000, help="pairs to draw; repeated ones count once")
+    parser.add_argument("--epochs", type=at_least(1), default=4)
+    parser.add_argument("--seed", type=at_least(0), default=0, help="of the models; the data are always the same")
     parser.add_argument("--models", choices=MODELS, nargs="*", default=list(MODELS), help="none: write the data only")
     options = parser.parse_args(arguments)
     data, drawn = options.out / "data", options.out / "samples"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from accel.commands.numbers import at_least
 from accel.data.files.lines import find_file
 from accel.data.published.sentiment import read_sentiment
 from accel.models.fasttrees.stack import KINDS
@@ -40,8 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:
     parser.add_argument("--data", type=Path, required=True, metavar="SST", help="a folder with train, dev and test.txt")
     parser.add_argument("--vectors", type=Path, action="append", metavar="FILE", help="as of grove train (random ones)")
     parser.add_argument("--out", type=Path, default=Path("runs/fasttrees/sentiment"))
-    parser.add_argument("--epochs", type=int, default=3, help="at most; four without progress end a training (3)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--epochs", type=at_least(1), default=3, help="at most; four without progress end a training (3)"
+    )
+    parser.add_argument("--seed", type=at_least(0), default=0)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     files = {name: find_file(options.data, f"{name}.txt") for name in ("train", "dev", "test")}

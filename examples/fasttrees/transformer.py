@@ -14,6 +14,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from accel.commands.numbers import at_least
 from accel.training.run import METRICS
 from examples.fasttrees.commands import finish, grove, table
 from examples.program import run_program
@@ -35,11 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
         prog="python -m examples.fasttrees.transformer", description="Transformers with and without the block"
     )
     parser.add_argument("--out", type=Path, default=Path("runs/fasttrees/transformer"))
-    parser.add_argument("--agreement-steps", type=int, default=100)
-    parser.add_argument("--arithmetic-steps", type=int, default=1000)
-    parser.add_argument("--sentences", type=int, default=5_000, help="to learn agreement from")
-    parser.add_argument("--problems", type=int, default=50_000, help="to learn arithmetic from")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--agreement-steps", type=at_least(1), default=100)
+    parser.add_argument("--arithmetic-steps", type=at_least(1), default=1000)
+    parser.add_argument("--sentences", type=at_least(1), default=5_000, help="to learn agreement from")
+    parser.add_argument("--problems", type=at_least(1), default=50_000, help="to learn arithmetic from")
+    parser.add_argument("--seed", type=at_least(0), default=0)
     options = parser.parse_args(arguments)
     figures = {}
     for model, title in MODELS.items():

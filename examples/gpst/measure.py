@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import accel
+from accel.commands.numbers import at_least
 from accel.commands.opened import progress
 from accel.data.files.archive import archive_of
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
@@ -94,11 +95,15 @@ def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--induction", type=Path, metavar="RUN", help="the model whose trees are measured")
     parser.add_argument("--gold", action="append", default=[], metavar="NAME=TREEBANK", help="gold trees")
     parser.add_argument("--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees")
-    parser.add_argument("--most", type=int, default=800, help="of a larger treebank every k-th sentence (%(default)s)")
+    parser.add_argument(
+        "--most", type=at_least(1), default=800, help="of a larger treebank every k-th sentence (%(default)s)"
+    )
     parser.add_argument("--suites", type=Path, help="SyntaxGym's: a file, a folder or an archive")
     parser.add_argument("--blimp", type=Path, help="BLiMP: a file, a folder or an archive")
-    parser.add_argument("--per", type=int, default=20, help="pairs of every paradigm of BLiMP, drawn (%(default)s)")
-    parser.add_argument("--beam", type=int, default=20, help="parses kept of a sentence (%(default)s)")
+    parser.add_argument(
+        "--per", type=at_least(1), default=20, help="pairs of every paradigm of BLiMP, drawn (%(default)s)"
+    )
+    parser.add_argument("--beam", type=at_least(1), default=20, help="parses kept of a sentence (%(default)s)")
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
     parser.add_argument("--out", type=Path, required=True, metavar="JSON")
     options = parser.parse_args(arguments)

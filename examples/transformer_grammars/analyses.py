@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import accel
+from accel.commands.numbers import at_least
 from accel.data.batches.trees import Batches
 from accel.data.published.syntax_suites import read_suite, suite_files
 from accel.evaluation.syntaxgym import LEFT_OUT, accuracy, means, suite_outcomes
@@ -37,11 +38,13 @@ def parser_of(
     parser.add_argument("--out", type=Path, default=Path("runs") / program, help="runs, results, table and picture")
     parser.add_argument("--data", type=Path, nargs="+", help="real trees: a directory with train.*, valid.*, test.*")
     parser.add_argument("--keep-tags", action="store_true", help="keep the tags of real trees")
-    parser.add_argument("--vocabulary-size", type=int, default=4000, help="of real trees")
+    parser.add_argument("--vocabulary-size", type=at_least(1), default=4000, help="of real trees")
     parser.add_argument("--proposals", type=Path, help="trees of the real test sentences, blank lines between them")
     if suites:
         parser.add_argument("--suites", type=Path, nargs="+", default=[], help="SyntaxGym's: files, folders, archives")
-        parser.add_argument("--beam", type=int, help="parses kept of a sentence of the suites (default: the model's)")
+        parser.add_argument(
+            "--beam", type=at_least(1), help="parses kept of a sentence of the suites (default: the model's)"
+        )
         parser.add_argument("--parser", type=Path, help="a span parser, whose proposals replace the search of suites")
     numbers = {
         "sentences": (20_000, "generated sentences to train on"),
@@ -55,7 +58,8 @@ def parser_of(
         "seeds": (3, "models of every kind"),
     }  # fmt: skip
     for name, (value, help_text) in numbers.items():
-        parser.add_argument(f"--{name}", type=int, default=value, help=help_text)
+        least = 0 if name in ("test", "changed", "pairs") else 1
+        parser.add_argument(f"--{name}", type=at_least(least), default=value, help=help_text)
     for name, value in {"rate": 3e-3, "dropout": 0.0}.items():
         parser.add_argument(f"--{name}", type=float, default=value)
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")

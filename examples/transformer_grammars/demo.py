@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import accel
+from accel.commands.numbers import at_least
 from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import Corpus, Reading, Sentence, encode_trees
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
@@ -165,12 +166,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--out", type=Path, default=Path("runs/demo"))
-    parser.add_argument("--seed", type=int, default=0, help="of the models; the sentences are always the same")
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--sentences", type=int, default=30_000, help="to train on")
-    parser.add_argument("--test", type=int, default=400, help="sentences to measure the perplexity on")
-    parser.add_argument("--proposals", type=int, default=10, help="trees a sentence for the bound on the perplexity")
-    parser.add_argument("--pairs", type=int, default=200, help="minimal pairs a construction")
+    parser.add_argument("--seed", type=at_least(0), default=0, help="of the models; the sentences are always the same")
+    parser.add_argument("--steps", type=at_least(1), default=1000)
+    parser.add_argument("--sentences", type=at_least(1), default=30_000, help="to train on")
+    parser.add_argument("--test", type=at_least(1), default=400, help="sentences to measure the perplexity on")
+    parser.add_argument(
+        "--proposals", type=at_least(1), default=10, help="trees a sentence for the bound on the perplexity"
+    )
+    parser.add_argument("--pairs", type=at_least(1), default=200, help="minimal pairs a construction")
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
     return parser
 

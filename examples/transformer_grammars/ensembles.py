@@ -20,6 +20,7 @@ from types import ModuleType
 import numpy as np
 
 import accel
+from accel.commands.numbers import at_least
 from accel.drawing.svg import Picture
 from accel.scoring.trees import event_logps, of_words, tree_logps
 from accel.trained.opening import open_model
@@ -47,8 +48,8 @@ Subset = tuple[int, ...]
 def main(arguments: Sequence[str] | None = None) -> dict[str, list[Figures]]:
     """Train all models, and return the figures of ensembles of every kind and size."""
     parser = parser_of("ensembles", __doc__, suites=True, seeds=10, steps=120, test=100, changed=5, pairs=40)
-    parser.add_argument("--subsets", type=int, default=20, help="ensembles of every size, at most")
-    parser.add_argument("--products", type=int, default=2, help="of them measured as products, too; 0: none")
+    parser.add_argument("--subsets", type=at_least(1), default=20, help="ensembles of every size, at most")
+    parser.add_argument("--products", type=at_least(0), default=2, help="of them measured as products, too; 0: none")
     options = parser.parse_args(arguments)
     ops, data = accel.load(options.backend), read_data(options)
     runs = {name: [trained(ops, options, data, name, seed, model=name) for seed in range(options.seeds)]

@@ -20,6 +20,7 @@ from types import ModuleType
 import numpy as np
 
 import accel
+from accel.commands.numbers import at_least
 from accel.data.corpora.treebank import Reading, encode_trees
 from accel.data.generated.pcfg import Grammar, label, parse_grammar
 from accel.data.vocabularies.building import build
@@ -34,7 +35,7 @@ from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
 from examples.program import run_program
 from examples.transformer_grammars.analyses import parser_of, trained
-from examples.transformer_grammars.sentences import Data
+from examples.transformer_grammars.sentences import Data, generated_test
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
 from refimpl.trees import Tree, words
 
@@ -70,9 +71,15 @@ Groups = Sequence[Sequence[float]]  # log p of the proposals of every sentence, 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Figures]:
     """Return the bounds under the grammar and under a trained TG."""
     parser = parser_of("exactness", __doc__, sentences=5000, test=100, length=128, pairs=0)
-    parser.add_argument("--parser-steps", type=int, default=300, help="training steps of a parser; 0: no parser")
-    parser.add_argument("--max-words", type=int, default=20, help="of a test sentence; longer ones have too many trees")
-    parser.add_argument("--short", type=int, default=8, help="different sentences of three words, for the trained TG")
+    parser.add_argument(
+        "--parser-steps", type=at_least(0), default=300, help="training steps of a parser; 0: no parser"
+    )
+    parser.add_argument(
+        "--max-words", type=at_least(1), default=20, help="of a test sentence; longer ones have too many trees"
+    )
+    parser.add_argument(
+        "--short", type=at_least(1), default=8, help="different sentences of three words, for the trained TG"
+    )
     options = parser.parse_args(arguments)
     if options.data or options.proposals:
         raise SystemExit("--data, --proposals: the grammar must be known, so trees are generated: leave them out")
@@ -90,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Figures]:
 
 def _data(options: argparse.Namespace) -> tuple[Data, list[list[str]]]:
     """Return trees to train on, and the test sentences, each once."""
-    sizes = (("train", options.sentences), ("valid", 200), ("test", options.test))
+    sizes = (("train", options.sentences), ("valid", 200), ("test", generated_test(options)))
     trees = {name: list(AMBIGUOUS.sample(size, seed)) for seed, (name, size) in enumerate(sizes, 1)}
     vocabulary = build([*trees["train"], *trees["test"]])
     sources = {f"ambiguous {name}": digest_of(map(str, part)) for name, part in trees.items()}

@@ -36,7 +36,7 @@ from examples.panels import Panel, Series, draw_panels
 from examples.program import run_program
 from examples.provenance import digests
 from examples.transformer_grammars.analyses import parser_of, trained
-from examples.transformer_grammars.sentences import Data
+from examples.transformer_grammars.sentences import Data, generated_test
 from refimpl.trees import ActionType, Tree, spans, words
 
 FREQUENCIES = ("HighFreq", "MediumFreq", "LowFreq")
@@ -91,7 +91,7 @@ def _given(ops: ModuleType, options: argparse.Namespace) -> Material:
 
 
 def _generated(ops: ModuleType, options: argparse.Namespace) -> Material:
-    sizes = (("train", options.sentences // SENTENCES), ("valid", 60), ("test", options.test))
+    sizes = (("train", options.sentences // SENTENCES), ("valid", 60), ("test", generated_test(options)))
     parts = {name: documents(size, seed) for seed, (name, size) in enumerate(sizes, 1)}
     vocabulary = build(chain.from_iterable(parts.values()))
     corpora = {name: encode_trees(part, vocabulary) for name, part in parts.items()}

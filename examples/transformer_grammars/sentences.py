@@ -69,7 +69,7 @@ def read_data(options: argparse.Namespace) -> Data:
 
 
 def _generated(options: argparse.Namespace) -> Data:
-    sizes = (("train", options.sentences), ("valid", 300), ("test", options.test))
+    sizes = (("train", options.sentences), ("valid", 300), ("test", generated_test(options)))
     trees = {name: list(ENGLISH.sample(size, seed)) for seed, (name, size) in enumerate(sizes, 1)}
     pairs = pair_trees(options.pairs)
     vocabulary = build([*trees["train"], *trees["valid"], *trees["test"], *pairs])  # of few sentences, all words
@@ -84,6 +84,13 @@ def _generated(options: argparse.Namespace) -> Data:
         pairs,
         {f"generated {name}": digest_of(map(str, part)) for name, part in trees.items()},
     )
+
+
+def generated_test(options: argparse.Namespace) -> int:
+    """Return the number of generated test sentences; the program ends if it is 0, which means all real ones."""
+    if not options.test:
+        raise SystemExit("--test 0: takes all real sentences, and generated ones have no end: give 1 or more")
+    return int(options.test)
 
 
 def _real(options: argparse.Namespace) -> Data:

@@ -15,6 +15,7 @@ from types import ModuleType
 
 import accel
 from accel.autodiff.seeds import mix
+from accel.commands.numbers import at_least
 from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import DOCUMENT, Reading, encode_trees
@@ -43,8 +44,8 @@ SENTENCES = 4  # of a document
 def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, Figures]]:
     """Return the steps a second of every model on sentences and on documents: median, least and greatest."""
     parser = parser_of("speed", __doc__, sentences=4000, seeds=1)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--steps-each", type=int, default=10, help="steps that are timed together")
+    parser.add_argument("--repeats", type=at_least(1), default=7)
+    parser.add_argument("--steps-each", type=at_least(1), default=10, help="steps that are timed together")
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     options = parser.parse_args(arguments)
     ops, clock = accel.load(options.backend), Clock(CLOCKS[options.clock], options.repeats)

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import accel
+from accel.commands.numbers import at_least
 from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import Corpus, Reading, load_corpus
@@ -224,16 +225,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, default=Path("runs/trees"), help="a directory for each run, and the table")
     parser.add_argument("--table", action="store_true", help="only print the table of the runs that are complete")
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=1200)
-    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--seeds", type=at_least(1), default=3)
+    parser.add_argument("--steps", type=at_least(1), default=1200)
+    parser.add_argument("--batch-size", type=at_least(1), default=16)
     parser.add_argument("--rate", type=float, default=1.5e-3)
     parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--d-model", type=int, default=128)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--length", type=int, default=64, help="of a segment and of the memory")
-    parser.add_argument("--vocabulary-size", type=int, default=4000)
+    parser.add_argument("--d-model", type=at_least(1), default=128)
+    parser.add_argument("--layers", type=at_least(1), default=4)
+    parser.add_argument("--heads", type=at_least(1), default=4)
+    parser.add_argument("--length", type=at_least(1), default=64, help="of a segment and of the memory")
+    parser.add_argument("--vocabulary-size", type=at_least(1), default=4000)
     parser.add_argument("--keep-tags", action="store_true", help="keep the tags of the trees")
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
     return parser

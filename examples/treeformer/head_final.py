@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 import accel
+from accel.commands.numbers import at_least
 from accel.data.batches.sequence_pairs import load_parallel, pair_batches
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs
 from accel.tasks.encoder_decoder import sequence_accuracy
@@ -91,10 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
         prog="python -m examples.treeformer.head_final", description="translation that depends on phrases"
     )
     parser.add_argument("--out", type=Path, default=Path("runs/treeformer/head_final"))
-    parser.add_argument("--sentences", type=int, default=20_000, help="to train on")
-    parser.add_argument("--test", type=int, default=500, help="sentences to test on, and of every construction")
-    parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--seed", type=int, default=0, help="of the models; the sentences are always the same")
+    parser.add_argument("--sentences", type=at_least(1), default=20_000, help="to train on")
+    parser.add_argument("--test", type=at_least(1), default=500, help="sentences to test on, and of every construction")
+    parser.add_argument("--steps", type=at_least(1), default=1500)
+    parser.add_argument("--seed", type=at_least(0), default=0, help="of the models; the sentences are always the same")
     names = {run_name(title): title for title in MODELS}
     parser.add_argument("--models", choices=names, nargs="+", default=list(names), help="default: all of them")
     options = parser.parse_args(arguments)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from examples.fasttrees import logic
+from examples.gpst import measure
 from examples.program import run_program
+from examples.transformer_grammars import demo, ensembles, exactness, hybrids, regressions, speed
 
 PROGRAMS = [
     path
@@ -30,3 +34,23 @@ def test_mistakes_end_with_one_line() -> None:
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_every_program_ends_so(path: Path) -> None:
     assert path.read_text(encoding="utf-8").rstrip().endswith("run_program(main)")
+
+
+@pytest.mark.parametrize(
+    ("main", "option"),
+    [(hybrids.main, "--seeds 0"), (hybrids.main, "--pairs -1"), (ensembles.main, "--subsets 0"),
+     (speed.main, "--repeats 0"), (speed.main, "--steps-each 0"), (exactness.main, "--short 0"),
+     (demo.main, "--pairs 0"), (logic.main, "--epochs 0"), (measure.read_options, "--most 0")],
+)  # fmt: skip
+def test_numbers_out_of_range_are_refused_at_once(
+    main: Callable[[list[str]], object], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="^2$"):
+        main(option.split())
+    assert f"argument {option.replace(' ', ': ')}: at least" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("main", [hybrids.main, regressions.main, exactness.main])
+def test_generated_test_sentences_have_a_number(main: Callable[[list[str]], object], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="--test 0: takes all real sentences, and generated ones have no end"):
+        main(["--test", "0", "--out", str(tmp_path)])
