@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
 from time import perf_counter
@@ -27,7 +27,7 @@ import accel
 from accel.commands.numbers import at_least
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import of_words
-from accel.trained.opening import Model, open_model
+from accel.trained.opening import Model, checkpoint_of, open_model
 from accel.training.checkpoint import read_state
 from accel.training.directory import write_text
 from accel.training.run import METRICS
@@ -56,6 +56,7 @@ VARIANTS = {
     "linear": ("--memory", "shift", "--positions", "linear"),
 }
 SPLITS = ("train", "valid", "test")
+STEPS = 3000
 TRAINED_AT = "commit.txt"
 
 
@@ -96,13 +97,29 @@ def _write_sentences(options: argparse.Namespace, sample: Sample, models: Sequen
 def _train_grammar(options: argparse.Namespace, model: str, seed: int) -> None:
     """Train a model of trees or of words, or one of the paper's variants of a Transformer Grammar."""
     network, _, variant = (model, "", "") if model in MODELS else model.partition("_")
-    defaults = dict(setting.split("=") for setting in (*SETTINGS, f"warmup_steps={min(300, options.steps // 2)}"))
+    steps = options.steps or STEPS
+    asked = dict(options.settings) | ({"steps": str(steps)} if options.steps else {})
+    _require_same(options.out / f"{model}-{seed}", asked)
+    defaults = dict(setting.split("=") for setting in (*SETTINGS, f"warmup_steps={min(300, steps // 2)}"))
     settings = defaults | dict(options.settings)
     kind = ("--model", network, *VARIANTS.get(variant, ()), *(("--documents",) if options.documents else ()))
-    sizes = ("--batch-size", 16, "--steps", options.steps, "--seed", seed)
+    sizes = ("--batch-size", 16, "--steps", steps, "--seed", seed)
     set_options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     cache = ("--cache", options.out / "cache")
     _train(options, f"{model}-{seed}", *kind, *cache, *VOCABULARY, *sizes, *set_options)
+
+
+def _require_same(directory: Path, asked: Mapping[str, str]) -> None:
+    """Refuse settings that are not those of a complete run, which is kept."""
+    if not (directory / TRAINED_AT).exists() or not asked:
+        return
+    state = read_state(checkpoint_of(directory))
+    trained = state["config"] | state["training"]
+    for name, value in asked.items():
+        before = trained.get(name)
+        is_same = float(value) == before if isinstance(before, float) else value.lower() == str(before).lower()
+        if not is_same:
+            raise ValueError(f"{directory}: {name} was {before}, is {value}: give that, or another --out")
 
 
 def _train(options: argparse.Namespace, name: str, *extra: object) -> None:
@@ -234,7 +251,7 @@ def _parser() -> argparse.ArgumentParser:
         "--documents", action="store_true", help="train and measure on the documents between blank lines"
     )
     parser.add_argument("--split", choices=("valid", "test"), default="test", help="where to measure (test)")
-    parser.add_argument("--steps", type=at_least(1), default=3000, help="of every model")
+    parser.add_argument("--steps", type=at_least(1), help=f"of every model ({STEPS:,})")
     parser.add_argument(
         "--set", dest="settings", type=_setting, action="append", default=[], metavar="NAME=VALUE",
         help="any other setting of the models, such as d_model=64",

@@ -133,13 +133,17 @@ def test_from_trees_to_result_files(toy: Path) -> None:
     with pytest.raises(SystemExit):
         run(toy, "other", *named, "--suites", toy / "no.json")
     assert set(results_of(toy / "other")) == {"tg-0"}  # what took hours is kept
-    run(toy, "other", *named)  # the same models, by the same proposals
+    run(toy, "other", *named, "--set", "clip_norm=3")  # the same models, by the same proposals
     with pytest.raises(
         ValueError, match="proposals.trees: of other sentences than those asked for: give another --out"
     ):
         run(toy, "other", *same, "--sentences", 5)
     for option, value, stored in (("--number", 6, 5), ("--beam", 19, 20), ("--models", "tg", " ".join(measure.MODELS))):
         with pytest.raises(ValueError, match=f"{option}: the trees in .*other are of {stored}: give that, or another"):
+            run(toy, "other", *same, "--sentences", 6, option, value)
+    for option, value, change in (("--steps", 5, "steps was 4, is 5"), ("--set", "d_model=8", "d_model was 16, is 8"),
+                                  ("--set", "clip_norm=2e-1", "clip_norm was 3.0, is 2e-1")):  # fmt: skip
+        with pytest.raises(ValueError, match=f"tg-0: {change}: give that, or another --out"):
             run(toy, "other", *same, "--sentences", 6, option, value)
     again = results_of(toy / "other")["tg-0"]
     assert (tg["experiment"], again["experiment"]) == ("toy", "toy_2")
