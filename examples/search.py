@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from itertools import product
-from math import exp, inf, log
+from math import exp, floor, inf, log
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class Range:
             return self.choices[int(u * len(self.choices))]
         high = self.high + self.is_whole
         x = exp(log(self.low) + u * log(high / self.low)) if self.is_log else self.low + u * (high - self.low)
-        return str(int(x)) if self.is_whole else f"{min(max(float(f'{x:.3g}'), self.low), self.high):g}"
+        return str(floor(x)) if self.is_whole else f"{min(max(float(f'{x:.3g}'), self.low), self.high):g}"
 
 
 def range_of(text: str) -> Range:

@@ -46,6 +46,8 @@ def test_values_lie_in_their_ranges_and_depend_on_seed_and_number() -> None:
     assert all(1e-4 <= float(x) <= 1e-2 for x in values["a"]) and {*values["b"]} == {"2", "3", "4", "5"}
     assert 110 < sum(float(x) < 1e-3 for x in values["a"]) < 190  # a half, within five standard errors
     assert all(-1.5 <= float(x) <= 0 for x in values["c"]) and {*values["d"]} == {"x", "y"}
+    below = search.range_of("relative_min=-4..-2")
+    assert [below.value(u) for u in (0.0, 0.3, 0.4, 0.6, 0.7, 0.99)] == ["-4", "-4", "-3", "-3", "-2", "-2"]
     assert {int(x) for x in values["e"]} <= {*range(1, 101)} and 100 < sum(int(x) < 10 for x in values["e"]) < 200
 
 
