@@ -12,8 +12,8 @@ import accel
 from accel.autodiff.arrays import host
 from accel.commands.numbers import at_least
 from accel.commands.opened import add_max_height, check_outs
-from accel.data.corpora.sequences import read_whole, require_known
-from accel.data.corpora.treebank import Reading, Sentence
+from accel.data.corpora.sequences import read_given, read_whole, require_known
+from accel.data.corpora.treebank import Reading, Sentence, TreebankError
 from accel.data.files.archive import archive_of
 from accel.data.files.brackets import read_trees
 from accel.data.files.lines import is_standard
@@ -119,18 +119,28 @@ def _check_input(options: argparse.Namespace) -> None:
 def _read_tree(options: argparse.Namespace, reading: Reading) -> Sentence:
     """Return the tree that is typed, which has no line, or the one of that number in the file."""
     [text] = options.input
+    reading = changed(reading, options)
     if text.lstrip().startswith("("):
-        trees = list(read_trees([text]))
-        if len(trees) > 1:
-            raise PictureError(f"{shortened(text)}: {len(trees)} trees: give one, or a file and --number")
-        return Sentence(trees[0], 0, 0)
+        return _read_typed(text, reading)
     if not (is_standard(text) or os.path.exists(text) or archive_of(Path(text))):
         raise PictureError(f"{shortened(text)}: no such file: give {GIVEN['tree']}")
     number = options.number or 1
-    sentences = list(islice(read_whole(text, changed(reading, options)), number))
+    sentences = list(islice(read_whole(text, reading), number))
     if len(sentences) < number:
         raise PictureError(f"--number {number}: {text} has {len(sentences)} trees: give one of these numbers")
     return sentences[-1]
+
+
+def _read_typed(text: str, reading: Reading) -> Sentence:
+    """Return the tree of a text, read as one of a file."""
+    trees = list(read_trees([text]))
+    if len(trees) > 1:
+        raise PictureError(f"{shortened(text)}: {len(trees)} trees: give one, or a file and --number")
+    try:
+        [sentence] = read_given(trees, reading)
+    except TreebankError as error:
+        raise PictureError(f"{shortened(text)}: {error.reason}") from error
+    return sentence._replace(line=0)
 
 
 def _draw_attention(options: argparse.Namespace) -> Picture:

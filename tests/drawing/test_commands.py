@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from accel.commands import draw as command
-from tests.fixtures.tiny_runs import TREES, save_tiny
+from tests.fixtures.tiny_runs import TG, TREES, save_tiny
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +106,31 @@ def test_the_number_of_a_tree_is_for_a_file(
         grove(*draw, tmp_path / "two.trees", *option)
         pictures.append((tmp_path / "x.svg").read_text())
     assert pictures[0] == pictures[1] != pictures[2]
+
+
+def test_a_typed_tree_is_read_as_one_of_a_file(
+    tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
+) -> None:
+    tree = "(S (NP-SBJ (NN dog)) (VP (VBZ sees) (NP (-NONE- *))))"
+    (tmp_path / "one.trees").write_text(tree)
+    pictures = []
+    for given in (tree, tmp_path / "one.trees"):
+        options = ("--no-keep-tags", "--drop-traces", "--drop-function-tags", "--out", tmp_path / "x.svg")
+        grove("draw", "tree", given, *options)
+        pictures.append((tmp_path / "x.svg").read_text())
+    assert pictures[0] == pictures[1] and "NN" not in pictures[0] and "SBJ" not in pictures[0]
+    wrong = mistake("draw", "tree", "(S (NP a dog))", "--no-keep-tags", "--out", tmp_path / "x.svg")
+    assert wrong.startswith("(S (NP a dog)): not every word has a part-of-speech tag to drop")
+
+
+def test_a_typed_tree_is_a_document_for_a_model_of_documents(tmp_path: Path, grove: Callable[..., str]) -> None:
+    """Its attention was drawn without the actions that begin and end every document."""
+    (tmp_path / "one.trees").write_text(f"{TREES[0]}\n")
+    sizes = [f"--set={name}={value}" for name, value in TG.items()]
+    data = ("--data", tmp_path / "one.trees", "--documents", "--keep-tags", "--vocabulary", "words", "--steps", 1)
+    grove("train", *data, *sizes, "--out", tmp_path / "run")
+    pictures = []
+    for given in (TREES[0], tmp_path / "one.trees"):
+        grove("draw", "attention", given, "--checkpoint", tmp_path / "run", "--out", tmp_path / "x.svg")
+        pictures.append((tmp_path / "x.svg").read_text())
+    assert pictures[0] == pictures[1] and pictures[0].count(">(DOC<") == 2
