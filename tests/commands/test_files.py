@@ -96,6 +96,23 @@ def test_a_pipe_is_written_and_a_link_is_followed(house: House, tmp_path: Path, 
     )
 
 
+def test_an_open_file_keeps_what_it_has(house: House, tmp_path: Path) -> None:
+    """`>> FILE` and --out /dev/stdout took another file to that name: what FILE had was lost."""
+    prepare = ("prepare", "text", str(house.valid), "--convention", "plain", "--out")
+    path, command = tmp_path / "all", [sys.executable, "-m", "accel.cli", *prepare]
+    for name in ("/dev/stdout", "/dev/stderr", "/dev/fd/1"):
+        path.write_text("earlier\n")
+        with path.open("ab") as file:
+            subprocess.run([*command, name], stdout=file, stderr=file, check=True)
+            file.write(b"later\n")
+        lines = path.read_text().splitlines()
+        assert (lines[0], lines[-1]) == ("earlier", "later") and len(lines) > 3
+        assert list(tmp_path.iterdir()) == [path]
+    command[-1:] = ["--out", "/dev/stdout"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "sentences " in done.stderr and "sentences " not in done.stdout
+
+
 def test_files_to_write_are_checked_before_the_work(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[..., str]
 ) -> None:

@@ -48,8 +48,8 @@ def place(path: str | Path, line: int = 0, column: int = 0) -> str:
 
 
 def is_standard(path: str | Path | None) -> bool:
-    """Return whether a path is the name of standard input or output."""
-    return str(path) == STANDARD
+    """Return whether a path is the name of standard input or output, such as /dev/stdout for a file to write."""
+    return str(path) in (STANDARD, "/dev/stdout")
 
 
 def open_bytes(path: str | Path) -> BinaryIO:

@@ -11,15 +11,25 @@ from typing import BinaryIO
 
 
 def is_special(path: Path) -> bool:
-    """Return whether a path names a device or a pipe."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    """Return whether a path names a device, a pipe, or a file that is open, as /dev/fd/3 does."""
+    return _descriptor(path) is not None or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def _descriptor(path: Path) -> int | None:
+    """Return the number of the open file that a path such as /dev/stderr or /dev/fd/3 names; None if it names none."""
+    link = path.parent / os.readlink(path) if path.is_symlink() else path
+    for one in (path, link):
+        if one.name.isdecimal() and os.path.realpath(one.parent) == os.path.realpath("/dev/fd"):
+            return int(one.name)
+    return None
 
 
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write, which replaces the old one only when it is complete.
 
-    Of a link, the file that it names is replaced. A device or a pipe, such as /dev/null, is written as it is.
+    Of a link, the file that it names is replaced. A device or a pipe, such as /dev/null, is written as it is, and a
+    file that is open, such as /dev/fd/3, where it has come to.
 
     Raises
     ------
@@ -41,7 +51,7 @@ def growing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write, which replaces the old one when it is complete, and is called `<path>.part` until then.
 
     What was flushed stays there if the work is interrupted: a KeyboardInterrupt names the file. Such a file of earlier
-    work is kept, and the new one called `<path>.2.part`. A device or a pipe is written as it is.
+    work is kept, and the new one called `<path>.2.part`. A device, a pipe or an open file is written as it is.
 
     Raises
     ------
@@ -67,7 +77,8 @@ def growing(path: Path) -> Iterator[BinaryIO]:
 def _renamed(path: Path, temporary: Path) -> Iterator[BinaryIO]:
     """Yield the temporary file of `path`, which gets its name when it is complete; OSError names `path`."""
     try:
-        with open(temporary, "wb") as file:
+        descriptor = _descriptor(path)
+        with open(temporary if descriptor is None else os.dup(descriptor), "wb") as file:
             yield file
         if temporary != path:
             os.replace(temporary, os.path.realpath(path))
