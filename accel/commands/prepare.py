@@ -160,6 +160,10 @@ def _text(options: argparse.Namespace) -> None:
     n_sentences = n_words = 0
     with _complete(options.out) as file:
         for sentence in read_gold(options.path, options.convention or "kim"):
+            for word in sentence.words:
+                if word.split() != [word]:
+                    reason = f"the word {word!r}: text is split at the blank in it: write the word without"
+                    raise TreebankError(options.path, sentence.line, 0, reason)
             file.write(" ".join(sentence.words) + "\n")
             n_sentences, n_words = n_sentences + 1, n_words + len(sentence.words)
     _print_file(options.out, Counts(n_sentences, n_words))

@@ -128,6 +128,14 @@ def test_folders_and_oracles_become_files(treebank: Path, tmp_path: Path, grove:
     assert [(tmp_path / f"{name}.trees").read_text() for name in ("unk", "raw")] == ["(S UNK)\n", "(S It)\n"]
 
 
+def test_a_word_that_a_text_would_split_is_refused(tmp_path: Path, mistake: Grove) -> None:
+    """Trees are read at plain blanks, text at all: the text of a tree with a no-break space had a word more."""
+    (tmp_path / "some.trees").write_text("(S a b)\n(S 10\u00a0000 dogs)\n", encoding="utf-8")
+    wrong = mistake("prepare", "text", tmp_path / "some.trees", "--convention", "plain", "--out", tmp_path / "text")
+    assert wrong.startswith(f"{tmp_path}/some.trees:2: the word '10\\xa0000': text is split at the blank in it")
+    assert not (tmp_path / "text").exists()
+
+
 def test_options_of_other_sources_are_refused(treebank: Path, tmp_path: Path, mistake: Grove) -> None:
     out = ("--out", tmp_path / "trees")
     assert mistake("prepare", "ptb", treebank, *out, "--raw") == "--raw: is for rnng"
