@@ -42,7 +42,7 @@ def write_report(
     """Write report.html, report.md and the pictures, and return the tables as text."""
     floor = figures["floor"]
     parts: list[str | Rows | tuple[str, Picture]] = [
-        f"Three models of the same size, each trained for a minute on generated English. Its grammar is known, so that "
+        f"Three models of the same size, trained on generated English. Its grammar is known, so that "
         f"the lowest possible word perplexity is known too: {floor:.3f} for all its sentences, and "
         f"{figures['true_perplexity']:.3f} for the test sentences, whose true probabilities are exact. TG and TXL (CC) "
         f"give probabilities to trees; summed over proposals they bound the perplexity from above. "
