@@ -17,6 +17,7 @@ from accel.parsing.distances import induced_tree
 from accel.search.beam import length_limit, translate
 from accel.trained.kinds import FULL_CHARTS, TRANSLATIONS, require
 from accel.trained.opening import Model
+from accel.trained.options import OptionError
 from accel.trained.words import encode_words, joined, line_reader
 from refimpl.trees import Tree
 
@@ -102,7 +103,10 @@ def chart_of_run(ops: ModuleType, model: Model, source: str, target: str | None)
                 f"the model writes {len(target_ids)} tokens without an end: give the target with --target"
             )
     else:
-        target_ids = joined(encode_words(model, line_reader(model)(target)))
+        try:
+            target_ids = joined(encode_words(model, line_reader(model)(target)))
+        except ValueError as error:
+            raise OptionError("target", str(error)) from error
     weights = cross_attention(ops, model, tokens, target_ids)
     output = " ".join(vocabulary.decode(target_ids))
     title = "Cross-attention in %: mean of layers, heads and output positions"

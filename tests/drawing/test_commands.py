@@ -134,3 +134,13 @@ def test_a_typed_tree_is_a_document_for_a_model_of_documents(tmp_path: Path, gro
         grove("draw", "attention", given, "--checkpoint", tmp_path / "run", "--out", tmp_path / "x.svg")
         pictures.append((tmp_path / "x.svg").read_text())
     assert pictures[0] == pictures[1] and pictures[0].count(">(DOC<") == 2
+
+
+def test_a_mistake_in_the_target_names_its_option(tmp_path: Path, mistake: Callable[..., str]) -> None:
+    draw = ("draw", "chart", "the dog", "--checkpoint", save_tiny(tmp_path / "treeformer", "treeformer"))
+    for target, reason in (
+        ("the zebra", "the word 'zebra' is not in the closed vocabulary"),
+        (" ", "an empty sentence"),
+    ):
+        wrong = mistake(*draw, "--target", target, "--out", tmp_path / "x.svg")
+        assert wrong.startswith(f"--target: {reason}")
