@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, isfinite, log10
 from pathlib import Path
@@ -99,12 +100,21 @@ def read_losses(path: Path) -> tuple[Points, Points]:
 
 
 def draw_losses(paths: Sequence[Path]) -> Picture:
-    """Return the losses of runs, given by their directories or metrics: of steps thin, of validations thick."""
+    """Return the losses of runs, given by their directories or metrics: of steps thin, of validations thick.
+
+    Those of the steps of a run without validations are thick, too, and called training.
+    """
     curves: dict[str, Points] = {}
+    names: list[str] = []
     for path in paths:
-        name = path.parent.name if path.name == METRICS else path.name
-        if name in curves:
+        full = Path(os.path.abspath(path))  # of "." and "..", too
+        name = full.parent.name if full.name == METRICS else full.name
+        if name in names:
             raise PictureError(f"{path}: two runs are called {name}: rename a directory")
+        if name.endswith("*"):
+            raise PictureError(f"{path}: the name of a run cannot end with *: rename the directory")
+        names.append(name)
         training, validation = read_losses(path)
-        curves |= {name: validation, f"{name}*": training} if validation else {name: training}
-    return draw_curves(curves, x_label="step", y_label="nats an event", title="Loss; thin: training, thick: validation")
+        curves |= {name: validation, f"{name}*": training} if validation else {f"{name}, training": training}
+    title = "Loss; thin: training, thick: validation" if len(curves) > len(paths) else "Loss"
+    return draw_curves(curves, x_label="step", y_label="nats an event", title=title)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from accel.commands import draw as command
+from accel.training.run import METRICS
 from tests.fixtures.tiny_runs import TG, TREES, save_tiny
 
 
@@ -144,3 +146,35 @@ def test_a_mistake_in_the_target_names_its_option(tmp_path: Path, mistake: Calla
     ):
         wrong = mistake(*draw, "--target", target, "--out", tmp_path / "x.svg")
         assert wrong.startswith(f"--target: {reason}")
+
+
+def test_a_run_has_its_name_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grove: Callable[..., str], mistake: Callable[..., str]
+) -> None:
+    """The legend was empty for a run that is the current folder."""
+    folders = tmp_path / "dogs", tmp_path / "cats", tmp_path / "star*"
+    for folder in folders:
+        folder.mkdir()
+        (folder / METRICS).write_text('{"step": 1, "loss": 2.0}\n')
+    monkeypatch.chdir(folders[0])
+    for run in (".", METRICS, "../cats/../dogs"):
+        grove("draw", "loss", run, folders[1], "--out", tmp_path / "x.svg")
+        texts = (tmp_path / "x.svg").read_text()
+        assert all(f">{name}, training</text>" in texts for name in ("dogs", "cats"))
+    wrong = mistake("draw", "loss", folders[2], "--out", tmp_path / "x.svg")
+    assert wrong == f"{folders[2]}: the name of a run cannot end with *: rename the directory"
+
+
+def test_a_thick_curve_of_training_is_called_so(tmp_path: Path, grove: Callable[..., str]) -> None:
+    """The title called the losses of a run without validations those of validations."""
+    steps = '{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.0%s}\n'
+    for name, more in (("bare", ""), ("full", ', "validation_loss": 3')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / METRICS).write_text(steps % more)
+    for runs, legend, title in (
+        (("bare",), ["bare, training"], "Loss"),
+        (("bare", "full"), ["bare, training", "full"], "Loss; thin: training, thick: validation"),
+    ):
+        grove("draw", "loss", *(tmp_path / name for name in runs), "--out", tmp_path / "x.svg")
+        texts = re.findall(">([^<]*)</text>", (tmp_path / "x.svg").read_text())
+        assert texts[-len(legend) :] == legend and title in texts
