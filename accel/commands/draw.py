@@ -11,7 +11,7 @@ from shlex import quote
 import accel
 from accel.autodiff.arrays import host
 from accel.commands.numbers import at_least
-from accel.commands.opened import add_max_height, check_outs
+from accel.commands.opened import add_max_height, check_outs, write_out
 from accel.data.corpora.sequences import read_given, read_whole, require_known
 from accel.data.corpora.treebank import Reading, Sentence, TreebankError
 from accel.data.files.archive import archive_of
@@ -22,7 +22,7 @@ from accel.drawing.chart import chart_of_run, parse_of_run
 from accel.drawing.curves import draw_losses
 from accel.drawing.distances import draw_distances
 from accel.drawing.mask import draw_mask, draw_weights
-from accel.drawing.svg import Picture, PictureError, check_name, save, shortened
+from accel.drawing.svg import Picture, PictureError, check_name, save, shortened, svg
 from accel.drawing.tree import draw_tree
 from accel.parsing.distances import distances, layer_of
 from accel.tasks.reading import add_reading, changed
@@ -55,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         help="a tree in brackets or a treebank; loss: runs or their metrics; distances, chart, parse: the words",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="PICTURE", help="a name that ends in .svg or .png")
+    help_text = "a name that ends in .svg or .png; - for SVG"
+    parser.add_argument("--out", type=Path, required=True, metavar="PICTURE", help=help_text)
     help_text = "of a mask, a tree or attention: which tree of the treebank, from 1 (default: 1)"
     parser.add_argument("--number", type=at_least(1), metavar="N", help=help_text)
     parser.add_argument(
@@ -72,7 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     _check_options(options)
-    check_name(options.out)
+    if not is_standard(options.out):
+        check_name(options.out)
     check_outs(options, "out", reads=map(Path, options.input))
     _check_input(options)
     if options.kind == "loss":
@@ -88,6 +90,9 @@ def run(options: argparse.Namespace) -> int:
     else:
         tree = _read_tree(options, Reading()).tree
         picture = draw_mask(tree) if options.kind == "mask" else draw_tree(tree)
+    if is_standard(options.out):
+        write_out(options.out, svg(picture))
+        return 0
     save(picture, options.out)
     print(options.out)
     return 0

@@ -178,3 +178,8 @@ def test_a_thick_curve_of_training_is_called_so(tmp_path: Path, grove: Callable[
         grove("draw", "loss", *(tmp_path / name for name in runs), "--out", tmp_path / "x.svg")
         texts = re.findall(">([^<]*)</text>", (tmp_path / "x.svg").read_text())
         assert texts[-len(legend) :] == legend and title in texts
+
+
+def test_a_picture_goes_to_standard_output(tmp_path: Path, grove: Callable[..., str]) -> None:
+    grove("draw", "tree", TREES[0], "--out", tmp_path / "x.svg")
+    assert grove("draw", "tree", TREES[0], "--out", "-") == (tmp_path / "x.svg").read_text()
