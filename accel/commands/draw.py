@@ -166,7 +166,8 @@ def _draw_attention(options: argparse.Namespace) -> Picture:
     heads_of_layer = attention.weights[layer - 1]
     weights = heads_of_layer.mean(axis=0) if options.head is None else heads_of_layer[options.head - 1]
     heads_name = "mean of the heads" if options.head is None else f"head {options.head}"
-    types = attention.types if model.config.model == "tg" else None
+    n_restricted = model.config.restricted_heads(layer - 1)  # the first ones; a TXL has none
+    types = attention.types if n_restricted >= (options.head or 1) else None
     return draw_weights(attention.tokens, types, weights, f"Attention, layer {layer}, {heads_name}")
 
 

@@ -183,3 +183,15 @@ def test_a_thick_curve_of_training_is_called_so(tmp_path: Path, grove: Callable[
 def test_a_picture_goes_to_standard_output(tmp_path: Path, grove: Callable[..., str]) -> None:
     grove("draw", "tree", TREES[0], "--out", tmp_path / "x.svg")
     assert grove("draw", "tree", TREES[0], "--out", "-") == (tmp_path / "x.svg").read_text()
+
+
+def test_an_unrestricted_head_is_not_drawn_as_one_of_stack_and_compose(
+    tmp_path: Path, grove: Callable[..., str]
+) -> None:
+    (tmp_path / "one.trees").write_text(f"{TREES[0]}\n")
+    sizes = [f"--set={name}={value}" for name, value in TG.items()]
+    data = ("--data", tmp_path / "one.trees", "--vocabulary", "words", "--keep-tags", "--steps", 1)
+    grove("train", *data, *sizes, "--unrestricted-heads", 1, "--out", tmp_path / "run")
+    for head, is_shown in (((), True), (("--head", 1), True), (("--head", 2), False)):
+        draw = ("draw", "attention", TREES[0], "--checkpoint", tmp_path / "run", *head)
+        assert (">COMPOSE<" in grove(*draw, "--out", "-")) == is_shown
