@@ -64,6 +64,9 @@ def _score_trees(options: argparse.Namespace) -> int:
     unread = [TreebankError(options.trees, line, 0, _LEFT_OUT) for line in lines]
     found = unknown(options.trees, sentences, model.vocabulary)
     places = [*(sentence.line for sentence in sentences), *lines]
+    if opened.reading.documents == "none":  # a line may hold several trees, which have numbers
+        numbers = [sentence.document for sentence in sentences]
+        places = [*numbers, *sorted(set(range(len(places))).difference(numbers))]
     errors = [error for _, error in sorted(zip(places, [*found, *unread], strict=True), key=lambda pair: pair[0])]
     scored = [number for number, error in enumerate(errors) if error is None]
     reasons = [error for error in errors if error is not None]

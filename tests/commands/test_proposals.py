@@ -171,6 +171,9 @@ def test_trees_without_tags_keep_their_place(
     out, err = capsys.readouterr()
     first, middle, last = out.splitlines()
     assert middle == "-" and first == last != "-" and err.endswith("grove: 1 of 3 trees not scored\n")
+    (tmp_path / "line").write_text(f"{house.gold[1]} {tagged} {house.gold[1]}\n")  # several trees on one line
+    assert cli.main(["score", *map(str, (*model, tmp_path / "line", *reading))]) == 1
+    assert capsys.readouterr().out.splitlines() == ["-", first, "-"]
     assert cli.main(["perplexity", *map(str, (*model, "--trees", path, *reading))]) == 0
     out, err = capsys.readouterr()
     assert f"grove: {path}: 1 trees without tags left out" in err and "sentences       2" in out
