@@ -57,7 +57,8 @@ def run(options: argparse.Namespace) -> int:
 def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given: Any) -> dict[str, Any]:
     """Print the scores of a run's best model, or of one of its checkpoints, write them beside it, and return them.
 
-    The name of the file has the options of `WRITING` that are given, and that of test data other than the run's.
+    The name of the file has the options of `WRITING` that are given, and that of test data other than the run's, whose
+    path it holds, too.
     """
     read_state(checkpoint_of(path))  # refuses what is no run, and names it
     directory, results = (path.parent, f"{path.stem}.{RESULTS}") if path.is_file() else (path, RESULTS)
@@ -65,11 +66,14 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
     name = settings.get("task", "trees")
     task = import_module(f"accel.tasks.{name}")
     generates, own = getattr(task, "GENERATES", False), test_data(settings)
-    is_other = data is not None and (generates if own is None else os.path.realpath(own) != os.path.realpath(data))
-    named = ({"data": data.name} if data is not None and is_other else {}) | given
+    is_own = own is not None and data is not None and os.path.realpath(own) == os.path.realpath(data)
+    other = None if is_own or (own is None and not generates) else data
+    named = ({"data": other.name} if other is not None else {}) | given
     if search := ",".join(f"{name}={value}" for name, value in named.items() if name != "write"):
         results = f"{results.removesuffix('.json')}.{search}.json"
     check_out(directory / results, "the scores")
+    if other is not None:
+        _refuse_other_data(directory / results, other)
     if not hasattr(task, "evaluate"):
         raise ValueError(f"{directory}: the task {name} has no test: see grove perplexity and grove parse --gold")
     data = data or own
@@ -89,7 +93,8 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
             use = f"; use {', '.join(typed(name) for name in taken)}" if taken else ""
             raise ValueError(f"{typed(option)}: is not for {with_article(kind_of(model))} of the task {name}{use}")
     scores: dict[str, Any] = task.evaluate(ops, model, test_path, settings, **given)
-    write_text(directory / results, json.dumps(scores, indent=2) + "\n")
+    stored = scores if other is None else {"data": os.path.realpath(other)} | scores
+    write_text(directory / results, json.dumps(stored, indent=2) + "\n")
     lines = {
         f"{name} {key}".rstrip(): number
         for name, value in scores.items()
@@ -99,6 +104,13 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
     for name, number in lines.items():
         print(name.ljust(width) + (f"{number:.4f}" if isinstance(number, float) else str(number)))
     return scores
+
+
+def _refuse_other_data(results: Path, data: Path) -> None:
+    """Raise ValueError if these are the scores on a file of the same name in another folder."""
+    other = json.loads(results.read_text(encoding="utf-8")).get("data") if results.exists() else None
+    if other not in (None, os.path.realpath(data)):
+        raise ValueError(f"--data {data}: {results} has the scores on {other}: rename one of these two files")
 
 
 def test_data(settings: Mapping[str, Any]) -> Path | None:

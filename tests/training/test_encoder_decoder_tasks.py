@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,13 @@ def test_arithmetic_of_a_file_is_tested_on_other_problems(tmp_path: Path, run_gr
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == {"accuracy": 0.0}
     assert run_grove("evaluate", tmp_path / "run", "--data", tmp_path / "train")[1].split() == ["accuracy", "1.0000"]
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == {"accuracy": 0.0}
-    assert json.loads((tmp_path / "run" / "evaluation.data=train.json").read_text()) == {"accuracy": 1.0}
+    scores = {"data": str(tmp_path / "train"), "accuracy": 1.0}
+    assert json.loads((tmp_path / "run" / "evaluation.data=train.json").read_text()) == scores
+    (tmp_path / "others").mkdir()
+    shutil.copy(tmp_path / "test", tmp_path / "others" / "train")
+    status, _, err = run_grove("evaluate", tmp_path / "run", "--data", tmp_path / "others" / "train")
+    assert status == 2 and f"evaluation.data=train.json has the scores on {tmp_path / 'train'}: rename one" in err
+    assert json.loads((tmp_path / "run" / "evaluation.data=train.json").read_text()) == scores
     (tmp_path / "test").write_text("x=1,y=2,x+y:4\n")
     status, _, err = run_grove(*run, tmp_path / "other", "--steps", 1, "--test", tmp_path / "test")
     assert status == 2 and "test:1: the answer to x=1,y=2,x+y is 3, not '4'" in err
