@@ -15,13 +15,14 @@ from types import ModuleType
 from accel.commands.opened import progress
 from accel.data.corpora.proposals import read_proposals
 from accel.data.corpora.treebank import Reading
+from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.parsing.labelled import searched_trees
 from accel.search.word_level import limits_of
 from accel.trained.opening import Model
 from accel.training.directory import write_text
 from examples.fasttrees.commands import grove
 from examples.sample import Sample
-from refimpl.trees import words
+from refimpl.trees import Tree, words
 
 READING = Reading(drop_preterminals=False)
 
@@ -59,12 +60,25 @@ def hours(path: Path) -> float:
     return float(json.loads(path.with_suffix(".hours").read_text(encoding="utf-8")))
 
 
-def propose(parser: Path, sentences: Path, number: int, out: Path, *, draw: bool = False) -> None:
-    """Write the best trees of a parser for the sentences of a treebank, or drawn ones."""
-    how = ("--sample",) if draw else ()
-    once(out, lambda path: grove(
-        "propose", "--checkpoint", parser, "--trees", sentences, "--number", number, *how, "--out", path
-    ))  # fmt: skip
+def propose(parser: Path, sentences: Path, number: int, out: Path, vocabulary: Vocabulary | None = None) -> None:
+    """Write the best trees of a parser for the sentences of a treebank, but for those with labels not in a vocabulary.
+
+    The parser of silver trees has labels that its best trees do not have, and the models that learned from them.
+    """
+
+    def write(path: Path) -> None:
+        grove("propose", "--checkpoint", parser, "--trees", sentences, "--number", number, "--out", path)
+        if vocabulary is not None:
+            groups = [[sentence.tree for sentence in group] for group in read_proposals(path, READING)]
+            _write_groups(path, [vocabulary.with_known_labels(group) for group in groups])
+
+    once(out, write)
+
+
+def draw(parser: Path, sentences: Path, number: int, out: Path) -> None:
+    """Write trees that a parser draws for the sentences of a treebank."""
+    words = ("propose", "--checkpoint", parser, "--trees", sentences, "--number", number, "--sample")
+    once(out, lambda path: grove(*words, "--out", path))
 
 
 def search(ops: ModuleType, model: Model, sample: Sample, beam: int, out: Path) -> None:
@@ -85,4 +99,8 @@ def unite(parsed: Path, searched: Sequence[Path], out: Path) -> None:
     for path in searched:
         for group, found in zip(groups, read_proposals(path, READING, numbered=True), strict=False):  # the last: none
             group += [sentence.tree for sentence in found if sentence.tree not in group]
+    _write_groups(out, groups)
+
+
+def _write_groups(out: Path, groups: Sequence[Sequence[Tree]]) -> None:
     write_text(out, "\n".join("".join(f"{tree}\n" for tree in group) for group in groups))

@@ -31,7 +31,7 @@ from accel.trained.opening import Model, checkpoint_of, open_model
 from accel.training.checkpoint import read_state
 from accel.training.directory import write_text
 from accel.training.run import METRICS
-from examples.candidates import Candidates, hours, propose, search, unite
+from examples.candidates import Candidates, draw, hours, propose, search, unite
 from examples.fasttrees.commands import grove
 from examples.program import run_program
 from examples.provenance import commit, digests, machine
@@ -137,13 +137,14 @@ def _candidates(ops: ModuleType, options: argparse.Namespace, sample: Sample, na
         options.parser = options.out / "parser"
         _train(options, "parser", "--task", "span_parser", "--epochs", options.epochs, *PARSER)
     parsed, sentences = _of_split(options, "proposals.trees"), _sentences(options)
-    propose(options.parser, sentences, options.number, parsed)
+    models = [(name, open_model(ops, options.out / name)) for name in names]
+    of_trees = [(name, model) for name, model in models if not of_words(model)]
+    propose(options.parser, sentences, options.number, parsed, of_trees[0][1].vocabulary if of_trees else None)
     if sample.documents is not None:
         return Candidates(parsed, parsed)
     if options.draws:
-        propose(options.parser, sentences, options.draws, draws := _of_split(options, "draws.txt"), draw=True)
-    models = [(name, open_model(ops, options.out / name)) for name in names] if options.beam else []
-    searched = [(_of_split(options, f"{name}/searched.trees"), model) for name, model in models if not of_words(model)]
+        draw(options.parser, sentences, options.draws, draws := _of_split(options, "draws.txt"))
+    searched = [(_of_split(options, f"{name}/searched.trees"), model) for name, model in of_trees if options.beam]
     for path, model in searched:
         search(ops, model, sample, options.beam, path)
     if searched:

@@ -34,18 +34,20 @@ def proposal_surprisals(
     """Yield for every sentence the surprisals of its words, in bits, from its `count` most probable trees.
 
     With `others` the models are an ensemble. Of a model of documents a sentence is the first of one (MARG-6, point g).
+    A tree with a label that the model does not have has probability 0 and is left out.
 
     Raises
     ------
     ValueError
-        As `accel.parsing.propose.propose` and `word_prefix_logps`; if the parser has a label that the model does not
-        know.
+        As `accel.parsing.propose.propose` and `word_prefix_logps`; if every tree of a sentence has a label that the
+        model does not have.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size: {batch_size} is below 1")
     for start in range(0, len(sentences), batch_size):
         chunk = sentences[start : start + batch_size]
-        groups = [[tree for tree, _ in ranked] for ranked in propose(ops, parser, chunk, count, batch_size=batch_size)]
+        ranked = propose(ops, parser, chunk, count, batch_size=batch_size)
+        groups = [model.vocabulary.with_known_labels([tree for tree, _ in group]) for group in ranked]
         try:
             trees = (tree for group in groups for tree in group)
             corpus = encode_trees(trees, model.vocabulary, before_sentence(model))

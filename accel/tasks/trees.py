@@ -12,7 +12,7 @@ from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import Corpus, Reading, load_corpus
 from accel.data.vocabularies import building
-from accel.data.vocabularies.vocabulary import Vocabulary
+from accel.data.vocabularies.vocabulary import Vocabulary, labels_of
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.models.transformer_grammars.config import Config
 from accel.tasks.job import Job, configured, require_data
@@ -21,7 +21,7 @@ from accel.tasks.vocabulary import PIECES, add_vocabulary, described, open_to_wo
 from accel.training.communicator import Communicator
 from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
-from refimpl.trees import Tree, words
+from refimpl.trees import words
 
 _MODELS = ("txl_terminals", "txl_cc", "tg")
 
@@ -155,7 +155,7 @@ def _vocabulary(
     extra: set[str] = set()
     if options.validation is not None:
         for sentence in read_whole(options.validation, reading, left_out.setdefault(options.validation, [])):
-            extra |= _labels(sentence.tree)
+            extra |= labels_of(sentence.tree)
     size = size_of(kind, options.vocabulary_size, _PIECES.get(options.configuration, PIECES))
 
     def build(more: list[str]) -> Vocabulary:
@@ -172,15 +172,6 @@ def _vocabulary(
     if not only:
         return vocabulary, ()
     return build(only), (f"labels only in {options.validation.name}, not learned: {', '.join(only)}",)
-
-
-def _labels(tree: Tree) -> set[str]:
-    labels, agenda = set(), [tree]
-    while agenda:
-        node = agenda.pop()
-        labels.add(node.label)
-        agenda += (child for child in node.children if isinstance(child, Tree))
-    return labels
 
 
 def _corpus(path: Path | None, vocabulary: Vocabulary, options: argparse.Namespace, reading: Reading) -> Corpus | None:

@@ -16,11 +16,12 @@ from accel.data.corpora.proposals import read_proposals
 from accel.data.corpora.treebank import read_sentences, tags
 from accel.data.files.brackets import without_preterminals
 from accel.data.generated.grammar import ENGLISH
+from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.evalb import with_tags
 from accel.parsing.propose import parses
 from accel.trained.opening import open_model
-from examples import measure
-from examples.candidates import READING, unite
+from examples import candidates, measure
+from examples.candidates import READING, propose, unite
 from examples.fasttrees.commands import grove
 from examples.result_files import result_name
 from examples.sample import read_sample
@@ -256,3 +257,14 @@ def test_silver_trees_are_drawn_evenly() -> None:
     assert sum(map(len, silver_trees.drawn(documents, 200))) == pytest.approx(200, abs=10)
     numbered = [[[str(n)] * 10] for n in range(100)]
     assert [sentence[0] for sentence in silver_trees.drawn(numbered, 250)][:4] == ["0", "4", "8", "12"]
+
+
+def test_proposals_with_labels_that_no_model_has_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of a parser whose best trees, which the models learned from, have fewer labels than it knows."""
+    kept, second = "(S (NP a) b)", "(S a)"
+    text = f"{kept}\n(S (RRC a) b)\n\n{second}\n"
+    monkeypatch.setattr(candidates, "grove", lambda *words: Path(words[-1]).write_text(text))
+    vocabulary = Vocabulary("words", ("a", "b"), ("NP", "S"))
+    for given, expected in ((vocabulary, f"{kept}\n\n{second}\n"), (None, text)):
+        propose(Path("parser"), Path("sentences"), 2, out := tmp_path / f"{given is None}.trees", given)
+        assert out.read_text() == expected

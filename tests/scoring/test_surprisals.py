@@ -15,7 +15,7 @@ import pytest
 import accel
 from accel.data.corpora.treebank import Reading
 from accel.data.published.syntax_suites import read_suite
-from accel.data.vocabularies.vocabulary import START_ID
+from accel.data.vocabularies.vocabulary import START_ID, VocabularyError
 from accel.data.vocabularies.words import Words
 from accel.evaluation import syntaxgym
 from accel.evaluation.syntaxgym import Outcome, suite_outcomes, unknown_words
@@ -129,6 +129,23 @@ def test_trees_with_unknown_labels_are_the_parsers(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(proposal_surprisals, "propose", lambda *_, **__: [[(Tree("UNSEEN", ("a",)), 0.0)]])
     with pytest.raises(ValueError, match="^x: proposes trees that tg cannot read: .*UNSEEN"):
         next(proposal_surprisals.proposal_surprisals(accel.load("cpu"), grammar, MODEL, [["a"]], 1))
+
+
+def test_a_tree_with_an_unknown_label_has_no_probability(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others of its sentence stay, as a model that learned from a parser's best trees needs."""
+    label, read = VOCABULARY.labels[0], list[Tree]()
+    known, unseen = Tree(label, ("a",)), Tree(label, (Tree("UNSEEN", ("a",)),))
+
+    def encode(trees: Iterator[Tree], *_: Any) -> None:
+        read.extend(trees)
+        raise VocabularyError("enough")
+
+    grammar = Model(Path("tg"), SURE, {}, VOCABULARY, Reading(), transformer_grammar)
+    monkeypatch.setattr(proposal_surprisals, "propose", lambda *_, **__: [[(unseen, 0.0), (known, -1.0)]])
+    monkeypatch.setattr(proposal_surprisals, "encode_trees", encode)
+    with pytest.raises(ValueError, match="enough"):
+        next(proposal_surprisals.proposal_surprisals(accel.load("cpu"), grammar, MODEL, [["a"]], 2))
+    assert read == [known]
 
 
 @pytest.mark.parametrize(("positions", "most"), [(9, 4), (8, 4), (7, 2), (6, 2), (5, 0)])

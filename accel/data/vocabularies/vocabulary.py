@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -112,6 +112,14 @@ class Vocabulary:
             A label that the vocabulary does not have, or a word outside a closed one.
         """
         return [i for action in (actions(tree) if self.labels else words(tree)) for i in self._ids_of(action)]
+
+    def with_known_labels(self, trees: Sequence[Tree]) -> list[Tree]:
+        """Return the trees of a sentence whose labels the vocabulary has, or all if there are none.
+
+        A model gives a tree with another label probability 0.
+        """
+        known = [tree for tree in trees if not self.labels or labels_of(tree).issubset(self.labels)]
+        return known or list(trees)
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
         """Return the ids of words outside trees; in a closed vocabulary every word must be known."""
@@ -228,3 +236,13 @@ class Vocabulary:
         if word == UNKNOWN and UNKNOWN in self._terminal_ids:
             return [UNKNOWN]
         return list(self._processor.encode(word, out_type=str)) or [_META]  # normalisation may leave nothing
+
+
+def labels_of(tree: Tree) -> set[str]:
+    """Return the labels of a tree."""
+    labels, agenda = set(), [tree]
+    while agenda:
+        node = agenda.pop()
+        labels.add(node.label)
+        agenda += (child for child in node.children if isinstance(child, Tree))
+    return labels
