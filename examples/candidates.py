@@ -77,8 +77,8 @@ def propose(parser: Path, sentences: Path, number: int, out: Path, vocabulary: V
 
 def draw(parser: Path, sentences: Path, number: int, out: Path) -> None:
     """Write trees that a parser draws for the sentences of a treebank."""
-    words = ("propose", "--checkpoint", parser, "--trees", sentences, "--number", number, "--sample")
-    once(out, lambda path: grove(*words, "--out", path))
+    command = ("propose", "--checkpoint", parser, "--trees", sentences, "--number", number, "--sample")
+    once(out, lambda path: grove(*command, "--out", path))
 
 
 def search(ops: ModuleType, model: Model, sample: Sample, beam: int, out: Path) -> None:
