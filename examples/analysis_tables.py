@@ -7,10 +7,13 @@ from itertools import pairwise
 from math import hypot
 from typing import Any
 
-from examples.markdown import normal, table, verdict, with_interval
+import numpy as np
+
+from examples.markdown import normal, table, with_interval
 from examples.queue_tables import Run
 from examples.transformer_grammars import ensembles, evolution, hybrids
 from examples.transformer_grammars.regressions import CONTEXTS, FREQUENCIES
+from examples.verdicts import judge
 
 NOT_RUN = "Not run yet: `make results DATA=data`."
 PAPER = dict(zip((*FREQUENCIES, *CONTEXTS), (-0.0488, -0.2419, -0.5481, -0.2871, -0.1003, -0.1340), strict=True))
@@ -26,20 +29,29 @@ def analyses(name: str, runs: Sequence[Run]) -> str:
 
 
 def regressions(found: dict[str, Any]) -> str:
-    """Return every coefficient and the paper's, and then the differences that the paper's order is of."""
+    """Return every coefficient and the paper's, and then the differences that the paper's order is of.
+
+    Of a mixture the intervals are over terminals; of single models they are over seeds (Welch's), as the verdicts are.
+    """
     rows = []
     for name, order in ORDERS.items():
-        cases = {case: found[name]["coefficients"][case] for case in order if case in found[name]["coefficients"]}
-        for case, one in cases.items():
+        coefficients = found[name]["coefficients"]
+        cases = [case for case in order if case in coefficients]
+        for case in cases:
+            one = coefficients[case]
             cell = with_interval(normal(one["estimate"], one["standard_error"]), 4)
-            rows.append((name, case, f"{one['terminals']:,}", cell, f"{PAPER[case]:+.2f}", ""))
+            rows.append((name, case, f"{one['terminals']:,}", cell, "", f"{PAPER[case]:+.2f}", ""))
         for one, other in pairwise(cases):
-            value = cases[one]["estimate"] - cases[other]["estimate"]
-            error = hypot(cases[one]["standard_error"], cases[other]["standard_error"])
-            interval, paper = normal(value, error), f"{PAPER[one] - PAPER[other]:+.2f}"
-            judged = verdict(interval.low, interval.high)
-            rows.append((name, f"{one} less {other}", "", with_interval(interval, 4), paper, judged))
-    head = ("regression", "terminals that are", "number", "TG less TXL (CC), nats", "paper", "the paper's order")
+            value = coefficients[one]["estimate"] - coefficients[other]["estimate"]
+            error = hypot(coefficients[one]["standard_error"], coefficients[other]["standard_error"])
+            tg, txl_cc = (np.subtract(*(found[name]["means"][kind][case] for case in (one, other)))
+                          for kind in ("tg", "txl_cc"))  # fmt: skip
+            over_seeds, judged = judge(tg, txl_cc, digits=4)
+            paper = f"{PAPER[one] - PAPER[other]:+.2f}"
+            cells = (with_interval(normal(value, error), 4), over_seeds, paper, judged)
+            rows.append((name, f"{one} less {other}", "", *cells))
+    head = ("regression", "terminals that are", "number", "TG less TXL (CC), nats, mixtures", "single models", "paper",
+            "the paper's order")  # fmt: skip
     high, medium = found["thresholds"]
     limits = f"High: a share of training terminals of at least {high:g}, medium: {medium:g}."
     absent = [f"No terminal is {case}." for name in ORDERS for case in found[name]["absent"]]

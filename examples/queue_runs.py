@@ -218,8 +218,8 @@ def gpst(model: str, seed: int = 0, size: str = "gpst") -> Run:
                ("{run}/evaluation.json", "{run}/measured.json"))  # fmt: skip
 
 
-# 6. Analyses of Transformer Grammars on tg_example. The regressions are of the models of Table 1; the other programs
-# train models of their own: small ones, 4.6 epochs, 0.065 s a step; a model reads 300 proposals of 10 sentences in 5 s.
+# 6. Analyses of Transformer Grammars: regressions of Table 1's models of CRAFT; the others train small models of
+# tg_example, 4.6 epochs, 0.065 s a step; a model reads 300 proposals of 10 sentences in 5 s.
 PARSED = Run(
     "tg_example/parsed", "Transformer Grammars, analyses", 0.05,
     (f"accel.cli propose --checkpoint {{best}} --trees {of_trees('tg_example')[2]} --out {{run}}.trees",),
@@ -227,30 +227,31 @@ PARSED = Run(
 )  # fmt: skip
 
 
-def analysis(program: str, hours: float, words: str, *needs: str) -> Run:
-    kind = "tg_example"
-    proposals = f"--data {{runs}}/treebanks/{kind} --proposals {{runs}}/{PARSED.name}.trees --steps 1000"
-    words = words if program == "regressions" else f"{proposals} --dropout 0.1 {words}"
+def analysis(program: str, hours: float, kind: str, words: str, *needs: str) -> Run:
     return Run(f"analyses/{program}", "Transformer Grammars, analyses", hours,
                (f"examples.transformer_grammars.{program} {words} --out {{run}}",), of_trees(kind),
-               ("treebanks", *(f"{kind}/{name}" for name in needs)), figures=(f"{{run}}/{program}.json",))  # fmt: skip
+               ("treebanks", *needs), figures=(f"{{run}}/{program}.json",))  # fmt: skip
 
 
-def runs_of(model: str) -> str:
-    return " ".join(f"{{runs}}/tg_example/{model}-{seed}" for seed in SEEDS)
+def regressions(kind: str) -> Run:
+    trained = {model: [f"{kind}/{model}-{seed}" for seed in SEEDS] for model in ("tg", "txl_cc")}
+    tg, txl_cc = (" ".join(f"{{runs}}/{name}" for name in names) for names in trained.values())
+    train, _, test = of_trees(kind)
+    words = f"--tg {tg} --txl-cc {txl_cc} --train {train} --trees {test} --test 0 --frequencies 0.001 0.0001"
+    return analysis("regressions", 0.05, kind, words, *trained["tg"], *trained["txl_cc"])
+
+
+def of_small_models(program: str, hours: float, words: str) -> Run:
+    trees = f"--data {{runs}}/treebanks/tg_example --proposals {{runs}}/{PARSED.name}.trees"
+    return analysis(program, hours, "tg_example", f"{trees} --steps 1000 --dropout 0.1 {words}", PARSED.name)
 
 
 ANALYSES = (
-    analysis(
-        "regressions", 0.02,
-        f"--tg {runs_of('tg')} --txl-cc {runs_of('txl_cc')} --train {of_trees('tg_example')[0]} "
-        f"--trees {of_trees('tg_example')[2]} --test 0 --frequencies 0.001 0.0001",
-        *(f"{model}-{seed}" for model in ("tg", "txl_cc") for seed in SEEDS),
-    ),
-    analysis("evolution", 0.7, "--seeds 3 --test 40", "parsed"),
-    analysis("hybrids", 0.9, "--seeds 3 --test 100", "parsed"),
-    analysis("ensembles", 1.2, "--seeds 10 --test 100 --subsets 10", "parsed"),
-)  # fmt: skip
+    regressions("craft"),
+    of_small_models("evolution", 0.7, "--seeds 3 --test 40"),
+    of_small_models("hybrids", 0.9, "--seeds 3 --test 100"),
+    of_small_models("ensembles", 1.2, "--seeds 10 --test 100 --subsets 10"),
+)
 
 
 CELLS = ("fasttrees", "conv_fasttrees", "on_lstm", "faster_fasttrees", "lstm")
@@ -283,7 +284,6 @@ RUNS = (
     *parsers("tg_example"),
     *table_1("tg_example"),
     *(gpst(model, seed, "gpst_small") for seed in SEEDS for model in ("gpst", "gpt2")),
-    ANALYSES[0],
     *(logic(kind, 0) for kind in CELLS),
     window(5),
     *parsers("craft"),
@@ -292,7 +292,7 @@ RUNS = (
     *table_1("tg_example_256", seeds=(0,)),
     *table_1("craft"),
     PARSED,
-    *ANALYSES[1:],
+    *ANALYSES,
     *(logic(kind, seed) for seed in SEEDS[1:] for kind in ("fasttrees", "on_lstm")),
     *(language_model(kind, 0) for kind in ("on_lstm", "fasttrees", "faster_fasttrees")),
     *(cogs(kind, seed) for seed in SEEDS for kind in ("transformer", "treeformer")),

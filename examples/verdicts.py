@@ -96,7 +96,7 @@ def verdicts(paper: str, results: Sequence[Result], of_tasks: Sequence[TaskResul
     return table(HEAD, rows, n_names=3)
 
 
-def judge(better: Sequence[float], worse: Sequence[float], *, lower: bool = False) -> tuple[str, str]:
+def judge(better: Sequence[float], worse: Sequence[float], *, lower: bool = False, digits: int = 2) -> tuple[str, str]:
     """Return the difference of the means with its interval, and the verdict on the claim that one is better.
 
     >>> judge([4.0, 6.0, 8.0], [1.0, 2.0, 3.0])
@@ -104,12 +104,12 @@ def judge(better: Sequence[float], worse: Sequence[float], *, lower: bool = Fals
     """
     difference = fmean(better) - fmean(worse)
     if min(len(better), len(worse)) < 2:
-        return f"{difference:+.2f}", "open: one seed, no interval"
+        return f"{difference:+.{digits}f}", "open: one seed, no interval"
     if min(len(set(better)), len(set(worse))) < 2:
-        return f"{difference:+.2f}", "open: equal values, no interval"
+        return f"{difference:+.{digits}f}", "open: equal values, no interval"
     test = welch(better, worse)
     low, high = (-test.high, -test.low) if lower else (test.low, test.high)
-    return with_interval(Interval(difference, test.low, test.high), 2), verdict(low, high)
+    return with_interval(Interval(difference, test.low, test.high), digits), verdict(low, high)
 
 
 def judge_answers(better: Sequence[np.ndarray], worse: Sequence[np.ndarray]) -> tuple[str, str]:

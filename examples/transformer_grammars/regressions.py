@@ -6,7 +6,8 @@
 The response is the difference of a terminal's log-probabilities, given all actions before it. One regression is on the
 frequency of the terminal in the training trees, the other on its earlier occurrence: in the current sentence, only in
 previous sentences of the document, or nowhere. Every case has an indicator, so that a coefficient is the mean
-difference of its case. Several runs of a kind are a mixture. Generated documents repeat few nouns.
+difference of its case. Several runs of a kind are a mixture; what each of them gives to a case is stored, too, for
+intervals over seeds. Trees with labels that the runs have not seen are left out. Generated documents repeat few nouns.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from examples.program import run_program
 from examples.provenance import digests
 from examples.transformer_grammars.analyses import parser_of, trained
 from examples.transformer_grammars.sentences import Data, generated_test
+from refimpl.transformer_grammars.marginal import mixture_logp
 from refimpl.trees import ActionType, Tree, spans, words
 
 FREQUENCIES = ("HighFreq", "MediumFreq", "LowFreq")
@@ -85,9 +87,12 @@ def _given(ops: ModuleType, options: argparse.Namespace) -> Material:
     check_ensemble([*models[0], *models[1]])
     train_corpus = load_corpus(options.train, first.vocabulary, options.out / "cache", first.reading)
     trees = [sentence.tree for sentence in read_whole(options.trees, first.reading)][: options.test or None]
+    known = first.vocabulary.with_known_labels(trees)
+    if len(known) < len(trees):
+        print(f"left out {len(trees) - len(known):,} of {len(trees):,} trees: the runs have not seen their labels")
     runs = {model.path.parent for models_of_kind in models for model in models_of_kind}
     sources = digests([options.train, options.trees])
-    return models, train_corpus, encode_trees(trees, first.vocabulary), sources, hours(runs)
+    return models, train_corpus, encode_trees(known, first.vocabulary), sources, hours(runs)
 
 
 def _generated(ops: ModuleType, options: argparse.Namespace) -> Material:
@@ -132,25 +137,26 @@ def regressions(
 ) -> Figures:
     """Return both regressions of the difference on the indicators of cases; cases that do not occur are left out."""
     vocabulary = tgs[0].vocabulary
-    better, worse = event_logps(ops, tgs, corpus), event_logps(ops, txls, corpus)
-    difference, contexts = [], []
-    for number, (a, b) in enumerate(zip(better, worse, strict=True)):
-        terminal = vocabulary.type_of[corpus[number]] == ActionType.T
-        difference.append((a - b)[terminal])
-        contexts.append(context_of(corpus[number], vocabulary))
+    logps = {kind: terminal_logps(ops, models, corpus) for kind, models in (("tg", tgs), ("txl_cc", txls))}
+    contexts = np.concatenate([context_of(corpus[number], vocabulary) for number in range(len(corpus))])
     frequency = frequency_of(terminals(train_corpus, vocabulary), len(vocabulary), thresholds)
-    cases = {"frequency": (FREQUENCIES, frequency[terminals(corpus, vocabulary)]),
-             "copying": (CONTEXTS, np.concatenate(contexts))}  # fmt: skip
-    y = np.concatenate(difference)
+    cases = {"frequency": (FREQUENCIES, frequency[terminals(corpus, vocabulary)]), "copying": (CONTEXTS, contexts)}
+    y = mixture_logp(logps["tg"]) - mixture_logp(logps["txl_cc"])
     figures: Figures = {
         "thresholds": list(thresholds),
         "zipf": zipf(terminals(train_corpus, vocabulary)),
         "mean": y.mean(),
     }
-    return figures | {name: _regressed(names, case, y) for name, (names, case) in cases.items()}
+    return figures | {name: _regressed(names, case, y, logps) for name, (names, case) in cases.items()}
 
 
-def _regressed(names: Sequence[str], case: np.ndarray, y: np.ndarray) -> Figures:
+def terminal_logps(ops: ModuleType, models: Sequence[Model], corpus: Corpus) -> np.ndarray:
+    """Return log p of every terminal by each model, given all actions before it: [models, terminals] float64, nats."""
+    terminal = models[0].vocabulary.type_of[corpus.actions] == ActionType.T
+    return np.array([np.concatenate([*event_logps(ops, [model], corpus)])[terminal] for model in models])
+
+
+def _regressed(names: Sequence[str], case: np.ndarray, y: np.ndarray, logps: dict[str, np.ndarray]) -> Figures:
     columns, kept_names = design(names, case)
     regression: Regression = least_squares(kept_names, columns, y)
     return {
@@ -160,6 +166,10 @@ def _regressed(names: Sequence[str], case: np.ndarray, y: np.ndarray) -> Figures
         "coefficients": {
             name: one._asdict() | {"terminals": int(columns[:, k].sum())}
             for k, (name, one) in enumerate(regression.coefficients.items())
+        },
+        "means": {
+            kind: {name: of_models[:, columns[:, k] > 0].mean(axis=1).tolist() for k, name in enumerate(kept_names)}
+            for kind, of_models in logps.items()
         },
     }
 

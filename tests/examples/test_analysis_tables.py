@@ -38,25 +38,36 @@ def coefficient(estimate: float, error: float = 0.01) -> dict[str, float]:
 
 def test_regressions() -> None:
     frequency = {"HighFreq": 0.0, "MediumFreq": -0.1, "LowFreq": 0.0}
+    of_seeds = {"HighFreq": [1.0, 3.0, 2.0], "MediumFreq": [0.0, 0.0, 0.0], "LowFreq": [9.0, 11.0, 10.0]}
+    of_txl = {"HighFreq": [0.0, 0.0, 0.0], "MediumFreq": [0.0, -2.0, -1.0], "LowFreq": [0.0, 0.0, 0.0]}
+    one_seed = {"InContextCurSentence": [0.03], "NotInContext": [0.01]}
     found = {
         "thresholds": [1e-3, 1e-5],
-        "frequency": {"absent": [], "coefficients": {name: coefficient(x) for name, x in frequency.items()}},
+        "frequency": {
+            "absent": [],
+            "coefficients": {name: coefficient(x) for name, x in frequency.items()},
+            "means": {"tg": of_seeds, "txl_cc": of_txl},
+        },
         "copying": {
             "absent": ["InContextPrevSentences"],
             "coefficients": {"InContextCurSentence": coefficient(0.01), "NotInContext": coefficient(0.0)},
+            "means": {"tg": one_seed, "txl_cc": {name: [0.0] for name in one_seed}},
         },
     }
     text = analyses("regressions", [run("regressions", found)])
+    high, low = "+1.0000 (-1.2670 to +3.2670)", "-9.0000 (-11.2670 to -6.7330)"  # 2.7764 sqrt(2 / 3), by t of 4 degrees
+    here = "+0.0200"
     assert rows(text) == [
-        ["frequency", "HighFreq", "1,200", "+0.0000 (-0.0196 to +0.0196)", "-0.05", ""],
-        ["frequency", "MediumFreq", "1,200", "-0.1000 (-0.1196 to -0.0804)", "-0.24", ""],
-        ["frequency", "LowFreq", "1,200", "+0.0000 (-0.0196 to +0.0196)", "-0.55", ""],
-        ["frequency", "HighFreq less MediumFreq", "", "+0.1000 (+0.0723 to +0.1277)", "+0.19", "confirmed"],
-        ["frequency", "MediumFreq less LowFreq", "", "-0.1000 (-0.1277 to -0.0723)", "+0.31", "refuted"],
-        ["copying", "InContextCurSentence", "1,200", "+0.0100 (-0.0096 to +0.0296)", "-0.10", ""],
-        ["copying", "NotInContext", "1,200", "+0.0000 (-0.0196 to +0.0196)", "-0.13", ""],
-        ["copying", "InContextCurSentence less NotInContext", "", "+0.0100 (-0.0177 to +0.0377)", "+0.03", "open"],
-    ]
+        ["frequency", "HighFreq", "1,200", "+0.0000 (-0.0196 to +0.0196)", "", "-0.05", ""],
+        ["frequency", "MediumFreq", "1,200", "-0.1000 (-0.1196 to -0.0804)", "", "-0.24", ""],
+        ["frequency", "LowFreq", "1,200", "+0.0000 (-0.0196 to +0.0196)", "", "-0.55", ""],
+        ["frequency", "HighFreq less MediumFreq", "", "+0.1000 (+0.0723 to +0.1277)", high, "+0.19", "open"],
+        ["frequency", "MediumFreq less LowFreq", "", "-0.1000 (-0.1277 to -0.0723)", low, "+0.31", "refuted"],
+        ["copying", "InContextCurSentence", "1,200", "+0.0100 (-0.0096 to +0.0296)", "", "-0.10", ""],
+        ["copying", "NotInContext", "1,200", "+0.0000 (-0.0196 to +0.0196)", "", "-0.13", ""],
+        ["copying", "InContextCurSentence less NotInContext", "", "+0.0100 (-0.0177 to +0.0377)", here, "+0.03",
+         "open: one seed, no interval"],
+    ]  # fmt: skip
     assert text.endswith("at least 0.001, medium: 1e-05. No terminal is InContextPrevSentences.")
 
 

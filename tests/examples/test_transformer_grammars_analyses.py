@@ -211,6 +211,8 @@ def test_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert sum(one["terminals"] for one in coefficients.values()) == fits[name]["rows"]
         centre = sum(one["terminals"] * one["estimate"] for one in coefficients.values()) / fits[name]["rows"]
         assert isclose(centre, fits["mean"], abs_tol=1e-9)  # coefficients are the means of their cases
+        tg, txl_cc = fits[name]["means"]["tg"], fits[name]["means"]["txl_cc"]
+        assert all(isclose(tg[case][0] - txl_cc[case][0], one["estimate"]) for case, one in coefficients.items())
     written(tmp_path, "regressions")
     documents = tmp_path / "documents.trees"
     documents.write_text("\n".join("".join(f"{s}\n" for s in tree.children) for tree in regressions.documents(5, 3)))
@@ -219,6 +221,12 @@ def test_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     fits_of_runs = regressions.main(["--out", str(tmp_path / "given"), *runs, *trees, "--frequencies", "0.5", "0.4"])
     assert fits_of_runs["frequency"]["absent"] == ["HighFreq", "MediumFreq"]
     assert "No terminal is HighFreq." in capsys.readouterr().out
+    other = tmp_path / "other.trees"
+    other.write_text(f"{documents.read_text()}\n(NEW {regressions.documents(1, 4)[0].children[0]})\n")
+    trees[-1] = str(other)
+    assert regressions.main(["--out", str(tmp_path / "other"), *runs, *trees]).keys() == fits_of_runs.keys()
+    assert "left out 1 of 6 trees: the runs have not seen their labels\n" in capsys.readouterr().out
+    trees[-1] = str(documents)
     with pytest.raises(SystemExit, match="give all of them or none"):
         regressions.main(["--out", str(tmp_path), *runs])
     for tg, txl_cc, kind in ((runs[3], runs[1], "tg"), (runs[1], runs[1], "txl_cc")):
