@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 from time import perf_counter
@@ -117,7 +118,9 @@ def _require_same(directory: Path, asked: Mapping[str, str]) -> None:
     trained = state["config"] | state["training"]
     for name, value in asked.items():
         before = trained.get(name)
-        is_same = float(value) == before if isinstance(before, float) else value.lower() == str(before).lower()
+        is_same = value.lower() == str(before).lower()
+        with suppress(ValueError):  # 1e-3 is 0.001; what is no number is another value
+            is_same |= isinstance(before, float) and float(value) == before
         if not is_same:
             raise ValueError(f"{directory}: {name} was {before}, is {value}: give that, or another --out")
 

@@ -143,7 +143,8 @@ def test_from_trees_to_result_files(toy: Path) -> None:
         with pytest.raises(ValueError, match=f"{option}: the trees in .*other are of {stored}: give that, or another"):
             run(toy, "other", *same, "--sentences", 6, option, value)
     for option, value, change in (("--steps", 5, "steps was 4, is 5"), ("--set", "d_model=8", "d_model was 16, is 8"),
-                                  ("--set", "clip_norm=2e-1", "clip_norm was 3.0, is 2e-1")):  # fmt: skip
+                                  ("--set", "clip_norm=2e-1", "clip_norm was 3.0, is 2e-1"),
+                                  ("--set", "clip_norm=much", "clip_norm was 3.0, is much")):  # fmt: skip
         with pytest.raises(ValueError, match=f"tg-0: {change}: give that, or another --out"):
             run(toy, "other", *same, "--sentences", 6, option, value)
     again = results_of(toy / "other")["tg-0"]
