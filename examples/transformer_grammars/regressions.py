@@ -5,9 +5,11 @@
 
 The response is the difference of a terminal's log-probabilities, given all actions before it. One regression is on the
 frequency of the terminal in the training trees, the other on its earlier occurrence: in the current sentence, only in
-previous sentences of the document, or nowhere. Every case has an indicator, so that a coefficient is the mean
-difference of its case. Several runs of a kind are a mixture; what each of them gives to a case is stored, too, for
-intervals over seeds. Trees with labels that the runs have not seen are left out. Generated documents repeat few nouns.
+previous sentences of the document, or nowhere. A third one is ours: whether a Transformer Grammar still sees the
+earlier terminal on its stack, or only in the composed vectors of closed constituents. Every case has an indicator, so
+that a coefficient is the mean difference of its case. Several runs of a kind are a mixture; the mean of each of them is
+stored, too, for intervals over seeds. Trees with labels that the runs have not seen are left out. Generated documents
+repeat few nouns.
 """
 
 from __future__ import annotations
@@ -43,13 +45,15 @@ from refimpl.trees import ActionType, Tree, spans, words
 
 FREQUENCIES = ("HighFreq", "MediumFreq", "LowFreq")
 CONTEXTS = ("InContextPrevSentences", "InContextCurSentence", "NotInContext")
+PLACES = ("OnStack", "OnlyComposed", "NotInContext")
+REGRESSIONS = ("frequency", "copying", "stack")
 PAPER = (1e-3, 1e-5)
 GENERATED = (2e-2, 5e-3)  # 90 words are no 32,000 pieces
 SENTENCES, NOUNS = 4, 2  # of a generated document
 
 
 def main(arguments: Sequence[str] | None = None) -> Figures:
-    """Return both regressions, and the number of terminals in each case."""
+    """Return all regressions, and the number of terminals in each case."""
     parser = parser_of("regressions", __doc__, sentences=12_000, test=300, batch_size=24, seeds=1)
     parser.add_argument("--tg", type=Path, nargs="+", default=[], help="runs of Transformer Grammars")
     parser.add_argument("--txl-cc", type=Path, nargs="+", default=[], help="runs of TXL (CC)")
@@ -135,12 +139,17 @@ def regressions(
     corpus: Corpus,
     thresholds: Sequence[float],
 ) -> Figures:
-    """Return both regressions of the difference on the indicators of cases; cases that do not occur are left out."""
+    """Return the regressions of the difference on the indicators of cases; cases that do not occur are left out."""
     vocabulary = tgs[0].vocabulary
     logps = {kind: terminal_logps(ops, models, corpus) for kind, models in (("tg", tgs), ("txl_cc", txls))}
-    contexts = np.concatenate([context_of(corpus[number], vocabulary) for number in range(len(corpus))])
+    contexts, places = (
+        np.concatenate([case_of(corpus[number], vocabulary) for number in range(len(corpus))])
+        for case_of in (context_of, place_of)
+    )
     frequency = frequency_of(terminals(train_corpus, vocabulary), len(vocabulary), thresholds)
-    cases = {"frequency": (FREQUENCIES, frequency[terminals(corpus, vocabulary)]), "copying": (CONTEXTS, contexts)}
+    cases = dict(zip(REGRESSIONS, (
+        (FREQUENCIES, frequency[terminals(corpus, vocabulary)]), (CONTEXTS, contexts), (PLACES, places),
+    ), strict=True))  # fmt: skip
     y = mixture_logp(logps["tg"]) - mixture_logp(logps["txl_cc"])
     figures: Figures = {
         "thresholds": list(thresholds),
@@ -216,6 +225,26 @@ def context_of(actions: Iterable[int], vocabulary: Vocabulary) -> np.ndarray:
     return np.array(contexts, np.int64)
 
 
+def place_of(actions: Iterable[int], vocabulary: Vocabulary) -> np.ndarray:
+    """Return for each terminal where it occurred before, on the stack of a Transformer Grammar or not.
+
+    As a child of a constituent that is still open (0), only in closed constituents (1), or nowhere (2).
+    """
+    open_constituents, seen, places = [set[int]()], set[int](), list[int]()
+    for action in actions:
+        action_type = vocabulary.type_of[action]
+        if action_type == ActionType.ONT:
+            open_constituents.append(set())
+        elif action_type == ActionType.T:
+            is_open = any(action in children for children in open_constituents)
+            places.append(0 if is_open else 1 if action in seen else 2)
+            open_constituents[-1].add(action)
+            seen.add(action)
+        else:
+            open_constituents.pop()
+    return np.array(places, np.int64)
+
+
 def zipf(ids: np.ndarray) -> float:
     """Return the slope of log frequency over log rank, by least squares over all terminals that occur."""
     counts = np.sort(np.bincount(ids))[::-1]
@@ -225,9 +254,9 @@ def zipf(ids: np.ndarray) -> float:
 
 
 def table_of(figures: Figures) -> str:
-    """Return a row for each coefficient of both regressions."""
+    """Return a row for each coefficient of every regression."""
     rows, lines = [], []
-    for name in ("frequency", "copying"):
+    for name in REGRESSIONS:
         one = figures[name]
         for variable, coefficient in one["coefficients"].items():
             p = "< 0.001" if coefficient["p"] < 1e-3 else f"{coefficient['p']:.3f}"
@@ -250,7 +279,7 @@ def table_of(figures: Figures) -> str:
 def picture_of(figures: Figures) -> Picture:
     """Return a panel for each regression: coefficients with 95 % intervals."""
     panels = []
-    for name in ("frequency", "copying"):
+    for name in REGRESSIONS:
         coefficients = list(figures[name]["coefficients"].items())
         points = [(float(k), one["estimate"]) for k, (_, one) in enumerate(coefficients)]
         bars = [(one["estimate"] - 1.96 * one["standard_error"], one["estimate"] + 1.96 * one["standard_error"])

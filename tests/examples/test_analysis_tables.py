@@ -53,6 +53,11 @@ def test_regressions() -> None:
             "coefficients": {"InContextCurSentence": coefficient(0.01), "NotInContext": coefficient(0.0)},
             "means": {"tg": one_seed, "txl_cc": {name: [0.0] for name in one_seed}},
         },
+        "stack": {
+            "absent": ["NotInContext"],
+            "coefficients": {"OnStack": coefficient(0.3), "OnlyComposed": coefficient(0.1)},
+            "means": {kind: {"OnStack": [0.0], "OnlyComposed": [0.0]} for kind in ("tg", "txl_cc")},
+        },
     }
     text = analyses("regressions", [run("regressions", found)])
     high, low = "+1.0000 (-1.2670 to +3.2670)", "-9.0000 (-11.2670 to -6.7330)"  # 2.7764 sqrt(2 / 3), by t of 4 degrees
@@ -67,8 +72,13 @@ def test_regressions() -> None:
         ["copying", "NotInContext", "1,200", "+0.0000 (-0.0196 to +0.0196)", "", "-0.13", ""],
         ["copying", "InContextCurSentence less NotInContext", "", "+0.0100 (-0.0177 to +0.0377)", here, "+0.03",
          "open: one seed, no interval"],
+        ["stack", "OnStack", "1,200", "+0.3000 (+0.2804 to +0.3196)", "", "", ""],
+        ["stack", "OnlyComposed", "1,200", "+0.1000 (+0.0804 to +0.1196)", "", "", ""],
+        ["stack", "OnStack less OnlyComposed", "", "+0.2000 (+0.1723 to +0.2277)", "+0.0000", "", ""],
     ]  # fmt: skip
-    assert text.endswith("at least 0.001, medium: 1e-05. No terminal is InContextPrevSentences.")
+    assert text.endswith(
+        "at least 0.001, medium: 1e-05. No terminal is InContextPrevSentences. No terminal is NotInContext."
+    )
 
 
 def test_steps_of_the_evolution_are_in_order() -> None:

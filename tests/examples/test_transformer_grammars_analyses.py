@@ -196,6 +196,13 @@ def test_regression_design_of_two_sentences() -> None:
     assert names == ["InContextCurSentence", "NotInContext"] and columns.shape == (5, 2)
 
 
+def test_places_of_earlier_terminals() -> None:
+    """A word of a constituent that was closed is on the stack no more, of an open one it is."""
+    [tree] = read_trees(["(S (NP the bird) saw (NP the bird (PP by (NP the bird)) saw bird))"])
+    vocabulary = build([tree])
+    assert regressions.place_of(vocabulary.encode(tree), vocabulary).tolist() == [2, 2, 2, 1, 1, 2, 0, 0, 0, 0]
+
+
 def test_frequencies() -> None:
     ids = np.repeat([3, 5, 7], [90, 9, 1])
     assert regressions.frequency_of(ids, 9, (0.5, 0.05))[[3, 5, 7, 8]].tolist() == [0, 1, 2, 2]
@@ -205,9 +212,10 @@ def test_frequencies() -> None:
 
 def test_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fits = regressions.main(["--out", str(tmp_path), *SHORT, "--test", "6"])
-    for name, variables in (("frequency", regressions.FREQUENCIES), ("copying", regressions.CONTEXTS)):
+    of_cases = (regressions.FREQUENCIES, regressions.CONTEXTS, regressions.PLACES)
+    for name, variables in zip(regressions.REGRESSIONS, of_cases, strict=True):
         coefficients = fits[name]["coefficients"]
-        assert [*coefficients, *fits[name]["absent"]] == list(variables)
+        assert {*coefficients, *fits[name]["absent"]} == set(variables)
         assert sum(one["terminals"] for one in coefficients.values()) == fits[name]["rows"]
         centre = sum(one["terminals"] * one["estimate"] for one in coefficients.values()) / fits[name]["rows"]
         assert isclose(centre, fits["mean"], abs_tol=1e-9)  # coefficients are the means of their cases
