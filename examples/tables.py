@@ -121,6 +121,10 @@ def _with_p(values: dict[str, list[float]], model: str) -> str:
     return f"{spread(of_model)}{p}"
 
 
+CHANCE = dict(zip(CIRCUITS, (25.0, 50.0, 28.9, 25.2, 23.3, 33.2), strict=True))
+"""The accuracy of random surprisals in % on the paper's suites (`accel.evaluation.syntaxgym.chance`)."""
+
+
 def circuits(results: Sequence[Result]) -> str:
     """Return the accuracy of every circuit, as the paper's Figure 4, with its interval where the result has one."""
     rows = []
@@ -130,6 +134,7 @@ def circuits(results: Sequence[Result]) -> str:
             ends = (_interval(intervals[name], 100) if name in intervals else "" for name in CIRCUITS)
             means = (f"{100 * suites['circuits'][name]:.1f}" for name in CIRCUITS)
             rows.append((NAMES[result["model"]], *map("".join, zip(means, ends, strict=True))))
+    rows.append(("random surprisals", *(f"{CHANCE[name]:.1f}" for name in CIRCUITS)))
     return table(("model", *CIRCUITS), rows)
 
 

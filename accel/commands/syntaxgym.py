@@ -2,7 +2,8 @@
 
 The words of a suite are read as written, between blanks: with capitals unless --lower is given; punctuation marks and
 's are words. A word outside the vocabulary becomes the unknown word; if there is none, the item is skipped and counted,
-and --out has the reason. An item with a word that no hypothesis of the search reaches is skipped too.
+and --out has the reason. An item with a word that no hypothesis of the search reaches is skipped too. The column chance
+is the accuracy of random surprisals.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from accel.evaluation.syntaxgym import (
     Means,
     Outcome,
     accuracy,
+    chance,
     circuit_of,
     means,
     read_results,
@@ -86,8 +88,9 @@ def run(options: argparse.Namespace) -> int:
     search = surprisals_of(ops, model, options, others)
     reading = {"lower": options.lower, "batch_size": options.batch_size, "processes": processes(ops, model)}
     results = suite_outcomes(ops, model, suites, progress=partial(progress, unit="sentence"), **reading, **search)
+    chances = {suite.name: chance(suite) for suite in suites}
     with figures(options.out):
-        _print(results)
+        _print(results, chances)
         unknown, count = unknown_words(model, suites, options.lower)
         print(f"unknown words: {unknown} of {count}")
         for suite, outcome in _skipped(results)[:1]:
@@ -95,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"skipped: {len(_skipped(results))} items, {first}")
     if options.out is not None:
         settings = {"checkpoint": str(options.checkpoint[0]), "lower": options.lower} | search_settings(search)
-        write_out(options.out, json.dumps(settings | _content(results), indent=1, ensure_ascii=False) + "\n")
+        write_out(options.out, json.dumps(settings | _content(results, chances), indent=1, ensure_ascii=False) + "\n")
     return 0
 
 
@@ -112,20 +115,23 @@ def _suites(paths: list[Path]) -> list[Suite]:
     return list(suites.values())
 
 
-def _print(results: Results) -> None:
+def _print(results: Results, chances: dict[str, float] | None = None) -> None:
     """Print a line for every suite, and the means over all suites and over those of the paper."""
-    rows = [["suite", "circuit", "right", "items", "skipped", "accuracy"]]
+    rows = [["suite", "circuit", "right", "items", "skipped", "accuracy", *(["chance"] if chances else [])]]
     for suite, outcomes in results.items():
         judged = [outcome for outcome in outcomes if not outcome.skipped]
         right = sum(outcome.predictions[0] for outcome in judged)
         counts = map(str, (right, len(judged), len(outcomes) - len(judged)))
-        rows.append([suite, circuit_of(suite) or "-", *counts, shown(accuracy(outcomes))])
+        by_chance = [shown(chances[suite])] if chances else []
+        rows.append([suite, circuit_of(suite) or "-", *counts, shown(accuracy(outcomes)), *by_chance])
     print_table(rows, n_names=2)
     overall, paper = _means(results).values()
-    rows = [["", f"{overall.suites} suites", f"{paper.suites} as in the paper"]]
-    rows += [[name, shown(overall.circuits.get(name)), shown(paper.circuits.get(name))] for name in CIRCUITS]
-    rows.append(["mean over circuits", shown(overall.over_circuits), shown(paper.over_circuits)])
-    rows.append(["mean over suites", shown(overall.over_suites), shown(paper.over_suites)])
+    columns = [overall, paper, *([means(chances, LEFT_OUT)] if chances else [])]
+    heads = [f"{overall.suites} suites", f"{paper.suites} as in the paper", "those by chance"][: len(columns)]
+    rows = [["", *heads]]
+    rows += [[name, *(shown(column.circuits.get(name)) for column in columns)] for name in CIRCUITS]
+    rows.append(["mean over circuits", *(shown(column.over_circuits) for column in columns)])
+    rows.append(["mean over suites", *(shown(column.over_suites) for column in columns)])
     print()
     print_table(rows, n_names=1)
     print()
@@ -140,12 +146,13 @@ def _skipped(results: Results) -> list[tuple[str, Outcome]]:
     return [(suite, outcome) for suite, outcomes in results.items() for outcome in outcomes if outcome.skipped]
 
 
-def _content(results: Results) -> dict[str, Any]:
-    """Return the content of --out: the means, and for every suite its accuracy and its items."""
+def _content(results: Results, chances: dict[str, float]) -> dict[str, Any]:
+    """Return the content of --out: the means, and for every suite its accuracy, that of chance, and its items."""
     suites = {
-        suite: {"circuit": circuit_of(suite), "accuracy": accuracy(outcomes), "items": list(map(_item, outcomes))}
+        suite: {"circuit": circuit_of(suite), "accuracy": accuracy(outcomes), "chance": chances[suite],
+                "items": list(map(_item, outcomes))}
         for suite, outcomes in results.items()
-    }
+    }  # fmt: skip
     return {"means": {name: asdict(of_suites) for name, of_suites in _means(results).items()}, "suites": suites}
 
 

@@ -20,7 +20,10 @@ from statistics import fmean
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from accel.data.files.lines import LineError, read_lines
+from accel.data.published.region_formula import share_of_draws
 from accel.data.published.syntax_suites import Item, Regions, Suite, outcomes, region_sums
 from accel.scoring.surprisals import Progress, bits_of_words, check_words
 from accel.trained.opening import Model
@@ -90,6 +93,20 @@ def accuracy(judged: Iterable[Outcome]) -> float | None:
     """Return the share of right items among those that were not skipped; None if all were skipped."""
     right = [outcome.predictions[0] for outcome in judged if not outcome.skipped]
     return fmean(right) if right else None
+
+
+def chance(suite: Suite, draws: int = 20_000) -> float:
+    """Return the accuracy that a suite gives to chance: how often its first prediction holds for random surprisals.
+
+    The sums of all regions are independent and normally distributed. The draws are the same every time; one half of
+    them are the other half with all signs changed, so that a single comparison of sums holds in exactly half of them.
+    """
+    rng = np.random.Generator(np.random.Philox(0))
+    sums = {
+        name: {number: np.outer((1, -1), rng.standard_normal(draws // 2)) for number in regions}
+        for name, regions in suite.items[0].conditions.items()
+    }
+    return share_of_draws(suite.predictions[0], sums)
 
 
 def means(accuracies: Mapping[str, float | None], leave_out: Sequence[str] = ()) -> Means:

@@ -68,7 +68,8 @@ def test_regions_of_a_gpst(
     right = sum(item["correct"] for item in content["suites"]["number_toy"]["items"])
     assert content["suites"]["number_toy"]["items"][0]["predictions"][1] is True  # the same first word
     assert content["means"]["all suites"]["circuits"] == {"Agreement": right / 3}
-    assert printed.splitlines()[1].split() == ["number_toy", "Agreement", str(right), "3", "0", f"{right / 3:.4f}"]
+    row = ["number_toy", "Agreement", str(right), "3", "0", f"{right / 3:.4f}", "0.5000"]
+    assert printed.splitlines()[1].split() == row and content["suites"]["number_toy"]["chance"] == 0.5
     assert printed.splitlines()[-1] == "unknown words: 0 of 30"
 
 
@@ -127,7 +128,7 @@ def test_unreadable_items_are_skipped_and_counted(
         "Agreement"
     }
     rows = [line.split() for line in lines.splitlines()]
-    assert rows[1][3:5] == ["1", "2"] and rows[2][1:] == ["Garden-Path", "Effects", "0", "0", "1", "-"]
+    assert rows[1][3:5] == ["1", "2"] and rows[2][1:] == ["Garden-Path", "Effects", "0", "0", "1", "-", "0.5000"]
     assert lines.splitlines()[-1].startswith(f"skipped: 3 items, the first item 2 of number_toy: {SKIPPED}")
 
 

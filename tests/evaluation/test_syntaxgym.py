@@ -12,8 +12,20 @@ from pathlib import Path
 import pytest
 
 from accel.data.files.lines import LineError
-from accel.data.published.syntax_suites import read_suite, suite_files
-from accel.evaluation.syntaxgym import CIRCUITS, LEFT_OUT, Means, Outcome, accuracy, circuit_of, means, read_results
+from accel.data.published.region_formula import parse_formula
+from accel.data.published.syntax_suites import Item, Suite, read_suite, suite_files
+from accel.evaluation.syntaxgym import (
+    CIRCUITS,
+    LEFT_OUT,
+    Means,
+    Outcome,
+    accuracy,
+    chance,
+    circuit_of,
+    means,
+    read_results,
+)
+from examples.tables import CHANCE
 
 EIGHT = {  # the mean over 34 suites of one training run of each, in ten thousandths
     "gpt-2-pretrained_": ("gpt-2-pretrained__0", 7808),
@@ -36,6 +48,23 @@ def test_means_by_hand() -> None:
     assert means(accuracies) == Means(5, circuits, 0.55, 0.5)
     assert means(accuracies, LEFT_OUT) == Means(4, circuits, 0.4375, 0.5)
     assert means({"cleft": None}) == Means(0, {}, None, None)
+
+
+@pytest.mark.parametrize(("formula", "share"), [
+    ("(1;%a%) < (1;%b%)", 1 / 2), ("[(1;%a%) < (1;%b%)] & [(1;%b%) < (2;%b%)]", 1 / 6),
+    ("(*;%a%) - (*;%b%) > 1000", 0), ("(1;%a%) = (1;%a%)", 1),
+])  # fmt: skip
+def test_chance_is_the_share_of_orders(formula: str, share: float) -> None:
+    """Of 20,000 draws: five standard deviations of at most 0.0036."""
+    regions = {1: ("x",), 2: ("y",)}
+    suite = Suite("toy", {1: "", 2: ""}, (parse_formula(formula),), (Item(1, {"a": regions, "b": regions}),))
+    assert chance(suite) == chance(suite) == pytest.approx(share, abs=0.018)
+
+
+def test_chance_on_the_published_suites(data_dir: Path) -> None:
+    suites = [read_suite(path) for path in suite_files(data_dir / "syntaxgym" / "test_suites_json.tar.xz")]
+    circuits = means({suite.name: chance(suite) for suite in suites}, LEFT_OUT).circuits
+    assert {name: round(100 * share, 1) for name, share in circuits.items()} == CHANCE
 
 
 def test_circuits_of_the_published_suites(data_dir: Path) -> None:

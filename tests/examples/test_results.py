@@ -176,7 +176,8 @@ def test_circuits_with_and_without_intervals() -> None:
     one, other = result("tg", 30.0, 4), result("txl_cc", 29.0, 3)
     items = {"npi_orc": [1.0] * 20, "reflexive_orc": [0.0] * 20, "nn-nv-rpl": [1.0, 0.0]}  # the last in no circuit
     other["syntaxgym"]["circuit_intervals"] = circuit_intervals(items | {"cleft": [0.0, 1.0] * 20})
-    first, second = (line.strip("| ").split(" | ") for line in circuits([one, other]).splitlines()[2:])
+    first, second, chances = (line.strip("| ").split(" | ") for line in circuits([one, other]).splitlines()[2:])
+    assert chances[:3] == ["random surprisals", "25.0", "50.0"]
     assert first == ["TG", *["50.0"] * 6]
     assert second[:6] == ["TXL (CC)", *["50.0"] * 4, "50.0 (50.0 to 50.0)"]  # its suites have no spread
     low, high = map(float, second[6].removeprefix("50.0 (").removesuffix(")").split(" to "))

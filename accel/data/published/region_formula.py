@@ -16,6 +16,9 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 TOLERANCE = (1e-3, 1e-5)  # bits, plus this part of the right side
 _JOINING, _COMPARING, _ADDING = "&|", "<>=", "+-"
@@ -71,6 +74,17 @@ def holds(formula: Chain, sums: Sums) -> bool:
     return bool(_value(formula, sums))
 
 
+def share_of_draws(formula: Chain, sums: Mapping[str, Mapping[int, np.ndarray]]) -> float:
+    """Return how often a formula is true of sums that were drawn: an array of every region, all of one shape.
+
+    Examples
+    --------
+    >>> share_of_draws(parse_formula("(1;%a%) < (1;%b%)"), {"a": {1: np.arange(4)}, "b": {1: np.ones(4)}})
+    0.25
+    """
+    return float(np.mean(_value(formula, sums)))
+
+
 def regions_of(node: Node) -> Iterator[Region]:
     """Yield the regions that a formula names, from left to right."""
     if isinstance(node, Region):
@@ -80,18 +94,18 @@ def regions_of(node: Node) -> Iterator[Region]:
             yield from regions_of(operand)
 
 
-def _equal(a: float, b: float) -> bool:
+def _equal(a: Any, b: Any) -> Any:
     return abs(a - b) <= TOLERANCE[0] + TOLERANCE[1] * abs(b)
 
 
-_OPERATIONS: dict[str, Callable[[float, float], float]] = {
+_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "&": operator.and_, "|": operator.or_, "<": operator.lt, ">": operator.gt, "=": _equal,
     "+": operator.add, "-": operator.sub,
 }  # fmt: skip
 
 
-def _value(node: Node, sums: Sums) -> float:
-    """Return a sum in bits, or whether a comparison is true."""
+def _value(node: Node, sums: Mapping[str, Mapping[int, Any]]) -> Any:
+    """Return a sum in bits, or whether a comparison is true; of arrays an array."""
     if isinstance(node, Region):
         of_condition = sums[node.condition]
         return sum(of_condition.values()) if node.number is None else of_condition[node.number]
