@@ -134,6 +134,7 @@ def start(folder: Path, run: Run, data: Path, commit: str, nice: int) -> subproc
     state = state_of(folder, run) or {"commit": commit, "commands": 0, "hours": 0.0}
     clone = clone_at(folder, state["commit"])
     paths = {"data": data, "runs": folder / "runs", "run": folder / "runs" / run.name}
+    state["commands"] = min(state["commands"], len(run.commands) - 1)  # its result is gone: the last one writes it
     command = run.commands[state["commands"]]
     if "{best}" in command:
         paths["best"] = folder / "runs" / best(folder / "results", run.needs)
