@@ -24,7 +24,7 @@ from accel.autodiff.arrays import host
 from accel.commands.numbers import at_least
 from accel.commands.opened import check_outs, figures, progress, replaced
 from accel.data.corpora.documents import read_documents
-from accel.data.files.lines import LineError
+from accel.data.files.lines import errors_at
 from accel.parsing.gpst import constituents
 from accel.trained.kinds import GPST_TREES, require
 from accel.trained.opening import Model, open_model
@@ -63,10 +63,8 @@ def run(options: argparse.Namespace) -> int:
 def _encoded(model: Model, path: Path) -> Iterator[tuple[int, list[list[int]]]]:
     """Yield the number of every line that has words, and their pieces."""
     for words, number, _ in read_documents(path, sentence_a_line=True):
-        try:
+        with errors_at(path, number):
             yield number, encode_words(model, words)
-        except ValueError as error:
-            raise LineError(path, number, str(error)) from error
 
 
 def _header(nodes: int, d: int) -> bytes:

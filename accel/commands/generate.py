@@ -10,8 +10,7 @@ from pathlib import Path
 import accel
 from accel.commands.numbers import at_least
 from accel.data.batches.text import read_sentences
-from accel.data.files.lines import LineError
-from accel.data.vocabularies.vocabulary import VocabularyError
+from accel.data.files.lines import errors_at
 from accel.search.texts import draw_text
 from accel.trained.kinds import TEXTS, require
 from accel.trained.opening import Model, open_model
@@ -47,8 +46,6 @@ def run(options: argparse.Namespace) -> int:
 def _read(model: Model, path: Path) -> Iterator[list[str]]:
     """Yield every line that has words, each of which the model can read."""
     for number, words in read_sentences(path):
-        try:
+        with errors_at(path, number):
             model.vocabulary.encode_words(words)
-        except VocabularyError as error:
-            raise LineError(path, number, str(error)) from error
         yield words

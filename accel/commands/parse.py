@@ -26,7 +26,7 @@ from accel.commands.opened import (
 )
 from accel.commands.search_options import add_search
 from accel.commands.threads import processes
-from accel.data.files.lines import LineError, is_standard, read_word_lines
+from accel.data.files.lines import errors_at, is_standard, read_word_lines
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.drawing.parses import draw_parses
 from accel.drawing.svg import check_name, save
@@ -210,8 +210,6 @@ def _check_words(
 ) -> None:
     """Raise LineError at the first sentence that cannot be read."""
     for line, words in lines:
-        try:
+        with errors_at(options.gold or options.sentences, line):
             if words:
                 encode_words(model, words, **reading_of(parsing))
-        except ValueError as error:
-            raise LineError(options.gold or options.sentences, line, str(error)) from error

@@ -12,7 +12,7 @@ from accel.commands.opened import figures, progress, written_line_by_line
 from accel.commands.search_options import search_of
 from accel.commands.threads import processes
 from accel.data.corpora.treebank import Reading, read_sentences, tags
-from accel.data.files.lines import LineError, is_standard, place
+from accel.data.files.lines import errors_at, is_standard, place
 from accel.evaluation.bound_and_rerank import bracket_score, has_tags
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.labelled import labelled_trees
@@ -38,10 +38,8 @@ def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
     lines = list(read_words(path)) if options.gold is None else _read_gold(path, model.reading or Reading())
     sentences = [sentence for sentence in lines if sentence.words]
     for sentence in sentences:
-        try:
+        with errors_at(path, sentence.line):
             encode_words(model, sentence.words)
-        except ValueError as error:
-            raise LineError(path, sentence.line, str(error)) from error
     words_of = [sentence.words for sentence in sentences]
     side_by_side = {"batch_size": options.batch_size or 8, "processes": processes(ops, model)}
     search = labelled_trees(ops, model, words_of, limits, **side_by_side)

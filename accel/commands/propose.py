@@ -13,7 +13,7 @@ from accel.commands.numbers import at_least
 from accel.commands.opened import check_outs, figures, growing, progress
 from accel.commands.threads import processes
 from accel.data.corpora.constituents import bracketed, tree_of
-from accel.data.files.lines import LineError, place
+from accel.data.files.lines import LineError, errors_at, place
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.propose import Parse, Sentence, closest, parses, read_gold, read_words, sampled_parses
@@ -121,11 +121,9 @@ def _short_enough(
         raise ValueError(f"--max-words {max_words}: the parser reads 1 to {limit} words")
     n_left_out = 0
     for number, sentence in enumerate(sentences, 1):
-        try:
+        with errors_at(path, sentence.line):
             if sentence.words:
                 pieces_of(model, sentence.words)
-        except ValueError as error:
-            raise LineError(path, sentence.line, str(error)) from error
         if 1 <= len(sentence.words) <= max_words:
             yield number, sentence
             continue

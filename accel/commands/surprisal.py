@@ -21,10 +21,9 @@ from accel.commands.search_options import (
     surprisals_of,
 )
 from accel.commands.threads import processes
-from accel.data.corpora.documents import Sentence, read_documents
-from accel.data.files.lines import LineError
+from accel.data.corpora.documents import read_documents
+from accel.data.files.lines import errors_at
 from accel.scoring.surprisals import bits_after_lines, bits_of_words, check_context, check_words
-from accel.trained.opening import Model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +50,8 @@ def run(options: argparse.Namespace) -> int:
     search = surprisals_of(ops, model, options, others)
     lines = list(read_documents(options.file, sentence_a_line=True))
     for line in lines:
-        _check(model, options.file, line, search.get("parser"))
+        with errors_at(options.file, line.line):
+            check_words(model, line.words, search.get("parser"))
     words = [line.words for line in lines]
     if options.context_lines:
         documents = [line.document for line in lines]
@@ -66,10 +66,3 @@ def run(options: argparse.Namespace) -> int:
         for word, surprisal in zip(line.words, bits, strict=True):
             print(line.line, word, f"{surprisal:.4f}", sep="\t", flush=True)
     return 0
-
-
-def _check(model: Model, path: Path, sentence: Sentence, parser: Model | None) -> None:
-    try:
-        check_words(model, sentence.words, parser)
-    except ValueError as error:
-        raise LineError(path, sentence.line, str(error)) from error

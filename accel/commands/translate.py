@@ -14,7 +14,7 @@ from types import ModuleType
 import accel
 from accel.commands.numbers import at_least, up_to
 from accel.commands.opened import line_by_line
-from accel.data.files.lines import LineError, read_word_lines
+from accel.data.files.lines import LineError, errors_at, read_word_lines
 from accel.search.beam import MOST_PENALTY
 from accel.search.translations import SEARCH, Translation, translations
 from accel.trained.average import average_checkpoints
@@ -71,10 +71,8 @@ def open_translator(ops: ModuleType, path: Path, average: int | None) -> Model:
 def check_sources(model: Model, path: str | Path, sources: Mapping[int, Sequence[str]], extra: int) -> None:
     """Raise LineError at the first source, by its line, that a model cannot read or whose target has no room."""
     for number, words in sources.items():
-        try:
+        with errors_at(path, number):
             n_tokens = len(joined(encode_words(model, words)))
-        except ValueError as error:
-            raise LineError(path, number, str(error)) from error
         if n_tokens + extra < 0:
             reason = f"--extra-length {extra}: leaves nothing of {n_tokens} tokens: use at least 0"
             raise LineError(path, number, reason)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.data.files.lines import LineError
+from accel.data.files.lines import errors_at
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle
 from accel.parsing.spans import find_spans
@@ -87,8 +87,6 @@ def read_gold_of(model: Model, path: Path, convention: str, *, generated: bool =
     """
     gold = list(read_gold(path, convention))
     for sentence in gold:
-        try:
+        with errors_at(path, sentence.line):
             encode_words(model, sentence.words, generated=generated)
-        except ValueError as error:
-            raise LineError(path, sentence.line, str(error)) from error
     return gold

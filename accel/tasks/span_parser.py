@@ -12,7 +12,7 @@ from typing import Any
 from accel.data.batches.constituents import Encoded, encode_bracketed, parser_batches
 from accel.data.corpora.constituents import Bracketed, read_bracketed
 from accel.data.corpora.treebank import Reading, TreebankError
-from accel.data.files.lines import LineError
+from accel.data.files.lines import errors_at
 from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.bound_and_rerank import bracket_score
@@ -161,10 +161,8 @@ def _check_gold(model: Model, path: Path) -> None:
             reason = "not every word has a part-of-speech tag: --test has all its trees parsed: remove this one from it"
             raise TreebankError(path, sentence.line, 0, reason)
     for sentence in _read_gold(model, path)[0]:
-        try:
+        with errors_at(path, sentence.line):
             encode_words(model, sentence.words)
-        except ValueError as error:
-            raise LineError(path, sentence.line, str(error)) from error
 
 
 def _score(ops: ModuleType, model: Model, sentences: list[Gold]) -> Score:

@@ -15,8 +15,8 @@ import numpy as np
 from accel.autodiff.arrays import Array, joined, offsets_of, on_device
 from accel.data.batches.contexts import sent
 from accel.data.batches.order import Order, State, in_parts
-from accel.data.files.lines import LineError
-from accel.data.vocabularies.vocabulary import END_ID, START_ID, VocabularyError
+from accel.data.files.lines import LineError, errors_at
+from accel.data.vocabularies.vocabulary import END_ID, START_ID
 
 
 class Example(NamedTuple):
@@ -138,10 +138,8 @@ def encode_examples(
         for sentence in sentences:
             if not sentence:
                 raise LineError(path, line, "an empty sentence")
-            try:
+            with errors_at(path, line):
                 encoded = encode(sentence)
-            except VocabularyError as error:
-                raise LineError(path, line, str(error)) from error
             ids += encoded
             lengths.append(len(encoded))
     if not labels:

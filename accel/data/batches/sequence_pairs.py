@@ -18,8 +18,8 @@ import numpy as np
 from accel.autodiff.arrays import Array, joined, offsets_of, on_device
 from accel.data.batches.sized import SizedBatches
 from accel.data.files.json_lines import Field, read_texts
-from accel.data.files.lines import LineError
-from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
+from accel.data.files.lines import LineError, errors_at
+from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary
 
 Pair = tuple[np.ndarray, np.ndarray]  # ids of source and target, without start and end
 UNKNOWN = "UNK"
@@ -142,10 +142,8 @@ def _encode(
 ) -> Pair:
     encoded = []
     for path, words in zip(paths, sides, strict=True):
-        try:
+        with errors_at(path, line):
             encoded.append(np.array(vocabulary.encode_words(words), np.int32))
-        except VocabularyError as error:
-            raise LineError(str(path), line, str(error)) from error
     size = size_of_pair((encoded[0], encoded[1]), longer)
     if max_tokens is not None and size > max_tokens:
         sides = "the longer of source and target has" if longer else "source and target have"

@@ -19,8 +19,8 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, joined, offsets_of, on_device
 from accel.data.batches.order import State, check_state, in_parts
-from accel.data.files.lines import LineError, read_text_lines
-from accel.data.vocabularies.vocabulary import UNKNOWN, VocabularyError
+from accel.data.files.lines import errors_at, read_text_lines
+from accel.data.vocabularies.vocabulary import UNKNOWN
 from accel.data.vocabularies.words import Words, build_words
 
 EOS = "<eos>"
@@ -90,10 +90,8 @@ def encode_text(path: str | Path, words: Words) -> np.ndarray:
     """
     ids = array("i")
     for number, line in read_text(path):
-        try:
+        with errors_at(path, number):
             ids.extend(words.encode(line))
-        except VocabularyError as error:
-            raise LineError(path, number, str(error)) from error
     return np.array(ids, np.int32)
 
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from accel.data.files.encoded import Growing, load_encoded
-from accel.data.files.lines import LineError, read_text_lines
-from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
+from accel.data.files.lines import LineError, errors_at, read_text_lines
+from accel.data.vocabularies.vocabulary import Vocabulary
 
 _FORMAT = 2  # of the encoded files; part of their hash
 _DTYPES = {
@@ -265,10 +265,8 @@ def _encode(
             for words, line, _ in document:
                 for word in words:
                     if word not in pieces_of:
-                        try:
+                        with errors_at(path, line):
                             pieces_of[word] = vocabulary.encode_words([word])
-                        except VocabularyError as error:
-                            raise LineError(path, line, str(error)) from error
                 pieces = [pieces_of[word] for word in words]
                 ids = [i for of_word in pieces for i in of_word]
                 begins = [k == 0 for of_word in pieces for k in range(len(of_word))]

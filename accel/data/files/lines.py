@@ -10,7 +10,7 @@ import lzma
 import re
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
@@ -45,6 +45,15 @@ def place(path: str | Path, line: int = 0, column: int = 0) -> str:
     """
     name = "<stdin>" if is_standard(path) else str(path)
     return ":".join([name, *(str(number) for number in (line, column) if number)])
+
+
+@contextmanager
+def errors_at(path: object, line: int) -> Iterator[None]:
+    """Raise a ValueError that is raised inside as a LineError at this line."""
+    try:
+        yield
+    except ValueError as error:
+        raise LineError(str(path), line, str(error)) from error
 
 
 def is_standard(path: str | Path | None) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accel.data.batches.sentences import Example
-from accel.data.files.lines import LineError, read_lines
+from accel.data.files.lines import LineError, errors_at, read_lines
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs
 from refimpl.trees import words as words_of
 
@@ -80,10 +80,8 @@ def read_items(path: str | Path) -> list[Item]:
         values = line.split("\t")
         if len(values) != len(columns):
             raise LineError(path, number, f"{len(values)} columns, the header has {len(columns)}")
-        try:
+        with errors_at(path, number):
             items.append(_item(dict(zip(columns, values, strict=True)), number, label, first))
-        except ValueError as error:
-            raise LineError(path, number, str(error)) from error
     if not items:
         raise LineError(path, 1, "no lines after the header")
     return items if splits else _with_splits(items)

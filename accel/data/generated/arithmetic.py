@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from accel.data.batches.sequence_pairs import Pair
-from accel.data.files.lines import LineError, read_lines
+from accel.data.files.lines import LineError, errors_at, read_lines
 from accel.data.vocabularies.vocabulary import Vocabulary
 
 OPERATORS = {"+": add, "-": sub, "*": mul}
@@ -120,10 +120,8 @@ def read_problems(path: str | Path) -> Iterator[tuple[str, int]]:
         text, colon, answer_text = line.strip().partition(":")
         if not colon:
             raise LineError(path, number, "no colon between a problem and its answer")
-        try:
+        with errors_at(path, number):
             value = answer(text)
-        except ValueError as error:
-            raise LineError(path, number, str(error)) from error
         if answer_text != str(value):
             raise LineError(path, number, f"the answer to {text} is {value}, not {answer_text!r}")
         yield text, value

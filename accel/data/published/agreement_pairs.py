@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
-from accel.data.files.lines import LineError, open_files, read_lines
+from accel.data.files.lines import LineError, errors_at, open_files, read_lines
 from accel.data.generated import agreement
 from accel.data.published.minimal_pairs import Pair
 
@@ -91,10 +91,8 @@ def read_agreement(path: str | Path, split: str = "test") -> Iterator[Pair]:
         for gold, text in zip_longest(read_lines(file, opened), texts[file]):
             if gold is None or text is None:
                 raise LineError(file, (gold or text)[0], "the .text beside it has another number of lines")
-            try:
+            with errors_at(file, gold[0]):
                 yield _pair_of_forms(gold[1].split("\t"), text[1].split(), f"{file.name}:{gold[0]}")
-            except ValueError as error:
-                raise LineError(file, gold[0], str(error)) from error
 
 
 def _files(path: Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:

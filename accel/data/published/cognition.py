@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accel.data.batches.sequence_pairs import read_parallel
-from accel.data.files.lines import LineError, read_lines
+from accel.data.files.lines import LineError, errors_at, read_lines
 
 CONTEXTS = 5
 DETERMINERS = ("the", "every", "any", "another", "each")
@@ -136,10 +136,8 @@ def read_instances(source: str | Path, compounds: str | Path, lexicon: Lexicon) 
         compound = " ".join(words)
         if f" {compound} " not in f" {' '.join(sentence)} ":
             raise LineError(compounds, number, f"{compound!r} is not in its sentence")
-        try:
+        with errors_at(compounds, number):
             instances.append(Instance(tuple(sentence), roles(compound)))
-        except ValueError as error:
-            raise LineError(compounds, number, str(error)) from error
         unknown = [word for word in instances[-1].compound.values() if word not in lexicon]
         if unknown:
             raise LineError(compounds, number, f"the lexicon has no {unknown[0]!r}")

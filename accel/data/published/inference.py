@@ -13,7 +13,7 @@ from pathlib import Path
 
 from accel.data.batches.sentences import Example
 from accel.data.files.json_lines import json_value
-from accel.data.files.lines import LineError, read_lines
+from accel.data.files.lines import LineError, errors_at, read_lines
 
 CLASSES = ("entailment", "neutral", "contradiction")
 FIELDS = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse")
@@ -37,14 +37,12 @@ def read_inference(path: str | Path) -> tuple[list[Example], int]:
                 continue
         if line.startswith("%") and columns_of is _positional:
             continue
-        try:
+        with errors_at(path, number):
             label, *parses = columns_of(line)
             label = label.lower()
             if label not in CLASSES and label != UNLABELLED:
                 raise ValueError(f"unknown label {label!r}: it must be one of {' '.join(CLASSES)}, or -")
             sides = tuple(_words(*side) for side in zip(("first", "second"), parses, strict=True))
-        except ValueError as error:
-            raise LineError(path, number, str(error)) from error
         if label == UNLABELLED:
             n_unlabelled += 1
         else:

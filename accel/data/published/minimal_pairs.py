@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from accel.data.files.lines import LineError, open_files, read_lines
+from accel.data.files.lines import LineError, errors_at, open_files, read_lines
 
 _CLITIC = re.compile(r"(?i)(?<=\w)(n't|'(?:s|re|ve|ll|d|m)|')(?=[\s,;:.?!]|$)")
 _PUBLISHED_NAMES = {"s-selection": "argument_structure", "syntax/semantics": "syntax_semantics"}
@@ -153,10 +153,8 @@ def read_marvin_linzen(path: str | Path) -> Iterator[Pair]:
     empty = True
     for number, line in lines:
         empty = False
-        try:
+        with errors_at(path, number):
             yield from _marvin_linzen_pairs(line.split("\t"), f"{Path(path).name}:{number}")
-        except ValueError as error:
-            raise LineError(path, number, str(error)) from error
     if empty:
         raise LineError(path, 1, "no lines after the header")
 

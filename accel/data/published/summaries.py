@@ -13,8 +13,8 @@ import numpy as np
 from accel.autodiff.arrays import offsets_of
 from accel.data.batches.sequence_pairs import Column, read_parallel
 from accel.data.corpora.documents import Documents, split_sentences
-from accel.data.files.lines import LineError
-from accel.data.vocabularies.vocabulary import END_ID, Vocabulary, VocabularyError
+from accel.data.files.lines import errors_at
+from accel.data.vocabularies.vocabulary import END_ID, Vocabulary
 
 PROMPT = ("Summary", ":")
 
@@ -57,7 +57,5 @@ def load_summaries(
 
 
 def _encoded(path: Column, line: int, words: Sequence[str], vocabulary: Vocabulary) -> list[int]:
-    try:
+    with errors_at(path, line):
         return vocabulary.encode_words(words)
-    except VocabularyError as error:
-        raise LineError(str(path), line, str(error)) from error
