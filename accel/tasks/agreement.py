@@ -18,7 +18,7 @@ from accel.data.generated.agreement import CLASSES, Item, examples, generate, re
 from accel.data.vocabularies.words import UNKNOWN, Words, build_words
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer
-from accel.tasks.job import Job, count, refuse_beside_data
+from accel.tasks.job import Job, count, refuse_beside_data, shared
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.loop import evaluate as evaluate_batches
@@ -44,15 +44,14 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     config, training = configured_transformer(options, recipe, len(words), len(CLASSES))
     splits = ("train", "dev", "test") if options.data else ("train", "dev")  # of a file the test is evaluated, too
     training_set, held_out, *_ = (_encoded(options.data, items, words, split) for split in splits)
-    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
-    reading["micro_batch"] = training.micro_batch
+    batching = shared(ops, group, training)
     return Job(
         encoder_decoder,
         config,
         training,
         words,
-        SentenceBatches(training_set, training.batch_size, seed=training.seed, epochs=None, **reading),
-        lambda: SentenceBatches(held_out, training.batch_size, **reading),
+        SentenceBatches(training_set, training.batch_size, seed=training.seed, epochs=None, **batching),
+        lambda: SentenceBatches(held_out, training.batch_size, **batching),
         f"{len(training_set):,} sentences, {len(held_out):,} held out",
         notes=(f"vocabulary: {len(words):,} words, {UNKNOWN} for all others",),
     )

@@ -24,7 +24,7 @@ from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
 from accel.models.gpst.model import Config
 from accel.tasks.gpst import CONFIGURATIONS
-from accel.tasks.job import Job, configured_in_epochs
+from accel.tasks.job import Job, configured_in_epochs, shared
 from accel.tasks.pretrained import FIXED, open_pretrained, parameters_of
 from accel.tasks.vocabulary import MOST, described, open_to_words, size_of
 from accel.trained.kinds import with_article
@@ -116,9 +116,8 @@ def build_classifier(
         )
 
     start = start_of(options, ops, build, len(classes))
-    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size, "in_contexts": True}
     config, training = configured_start(start, options, TRAINING, max(1, len(training_source[1])))
-    reading["micro_batch"] = training.micro_batch
+    batching = shared(ops, group, training) | {"in_contexts": True}
     data, validation, _ = (
         source and _encoded(start.vocabulary, config, classes, *source) for source in (training_source, *held_out)
     )
@@ -129,8 +128,8 @@ def build_classifier(
         config,
         training,
         start.vocabulary,
-        SentenceBatches(data, size, seed=training.seed, epochs=None, **reading),
-        None if validation is None else lambda: SentenceBatches(validation, size, **reading),
+        SentenceBatches(data, size, seed=training.seed, epochs=None, **batching),
+        None if validation is None else lambda: SentenceBatches(validation, size, **batching),
         f"{len(data):,} examples of {len(classes)} classes",
         initial=start.initial,
         notes=(described(start.vocabulary),),
@@ -159,16 +158,15 @@ def build_summariser(
     if needed > room:
         counts = f"--article-tokens {limits[0]} and --summary-tokens {limits[1]}"
         raise ValueError(f"{counts} make {needed} with prompt and end, more than a context of the model has, {room}")
-    reading: dict[str, Any] = {"ops": ops, "max_tokens": room, "across_documents": False}
-    reading |= {"rank": group.rank, "ranks": group.size, "micro_batch": training.micro_batch}
+    batching = shared(ops, group, training) | {"max_tokens": room, "across_documents": False}
     size = training.batch_size
     return Job(
         gpst,
         config,
         training,
         vocabulary,
-        ContextBatches(pairs, size, seed=training.seed, epochs=None, **reading),
-        lambda: ContextBatches(validation, size, **reading),
+        ContextBatches(pairs, size, seed=training.seed, epochs=None, **batching),
+        lambda: ContextBatches(validation, size, **batching),
         f"{n_pairs:,} pairs, {n_cut:,} of them cut",
         initial=start.initial,
         notes=(described(vocabulary),),

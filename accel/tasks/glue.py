@@ -35,7 +35,7 @@ from accel.models.albert.config import KINDS as ALBERTS
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
 from accel.tasks import albert_tuning, fine_tuning
-from accel.tasks.job import Job, count, require_data
+from accel.tasks.job import Job, count, require_data, shared
 from accel.tasks.vocabulary import described
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -91,7 +91,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     config, training = fine_tuning.configured_start(start, options, recipe, len(data))
     parts, n_cut = _development_examples(held_out, options.name, start.vocabulary, room)
     validation, size = joined_examples(parts), training.batch_size
-    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size, "micro_batch": training.micro_batch}
+    batching = shared(ops, group, training)
     cut = f", {n_cut:,} of them cut to the {room:,} tokens of a context" if n_cut else ""
     untrained = Model(options.out, config, {}, start.vocabulary, None, model)
     return Job(
@@ -99,8 +99,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         config,
         training,
         start.vocabulary,
-        _batches(model, start.vocabulary, data, size, seed=training.seed, epochs=None, **reading),
-        lambda: _batches(model, start.vocabulary, validation, size, **reading),
+        _batches(model, start.vocabulary, data, size, seed=training.seed, epochs=None, **batching),
+        lambda: _batches(model, start.vocabulary, validation, size, **batching),
         f"{len(data):,} examples of {_labels(classes)}; {len(validation):,} for validation{cut}",
         initial=start.initial,
         measure=_measure_of(ops, untrained, parts, training, options),
@@ -161,11 +161,11 @@ def _room(model: ModuleType, config: Any) -> int:
     return room
 
 
-def _batches(model: ModuleType, vocabulary: Any, examples: Examples, size: int, **reading: Any) -> SentenceBatches:
+def _batches(model: ModuleType, vocabulary: Any, examples: Examples, size: int, **batching: Any) -> SentenceBatches:
     """Return the batches of a model, with its symbols around the sentences."""
     if model is albert:
-        return SentenceBatches(between_symbols(examples, vocabulary), size, **reading)
-    return SentenceBatches(examples, size, in_contexts=True, **reading)
+        return SentenceBatches(between_symbols(examples, vocabulary), size, **batching)
+    return SentenceBatches(examples, size, in_contexts=True, **batching)
 
 
 def _vocabulary(vocabulary: Any) -> str:

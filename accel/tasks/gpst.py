@@ -27,7 +27,7 @@ from accel.tasks.gpst_text import (
     text_of,
     vocabulary_of,
 )
-from accel.tasks.job import Job, add_tokens, configured, configured_in_epochs, count, in_tokens, require_data
+from accel.tasks.job import Job, add_tokens, configured, configured_in_epochs, count, in_tokens, require_data, shared
 from accel.tasks.pretrained import FIXED, open_pretrained, parameters_of
 from accel.tasks.vocabulary import described, open_to_words
 from accel.trained.kinds import GPST_TREES, can
@@ -104,8 +104,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     )
     if not any(setting.startswith("warmup_steps=") for setting in options.set):
         training = replace(training, warmup_steps=training.steps // 100)
-    reading: dict[str, Any] = {"ops": ops, "max_tokens": max_tokens, **cut}
-    reading |= {"rank": group.rank, "ranks": group.size, "micro_batch": training.micro_batch}
+    batching = shared(ops, group, training) | {"max_tokens": max_tokens, **cut}
     size = training.batch_size
     model = Model(options.out, config, {}, vocabulary, None, gpst)
     if options.gold is not None and config.model == "gpst":  # reports bad trees before the training
@@ -116,8 +115,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         config,
         training,
         vocabulary,
-        ContextBatches(text, size, seed=training.seed, epochs=None, shares_graphs=config.model == "gpst", **reading),
-        None if held_out is None else lambda: ContextBatches(held_out, size, **reading),
+        ContextBatches(text, size, seed=training.seed, epochs=None, shares_graphs=config.model == "gpst", **batching),
+        None if held_out is None else lambda: ContextBatches(held_out, size, **batching),
         f"{len(text.ids):,} tokens of {len(text.lines):,} sentences in {n_contexts:,} contexts",
         measure=measure_of(ops, model, options),
         initial=None if pretrained is None else parameters_of(pretrained),

@@ -27,6 +27,7 @@ from accel.models.checks import chunk_size, refusal
 from accel.trained.opening import configuration
 from accel.trained.options import OptionError
 from accel.training.checkpoint import read_state
+from accel.training.communicator import Communicator
 from accel.training.loop import Batches
 from accel.training.run import NEWEST
 from accel.training.settings import TrainingConfig
@@ -68,6 +69,11 @@ class Job:
 def n_parameters(job: Job) -> int:
     """Return the number of trained parameters of a model."""
     return sum(prod(shape) for shape in job.model.parameter_shapes(job.config).values())
+
+
+def shared(ops: ModuleType, group: Communicator, training: TrainingConfig) -> dict[str, Any]:
+    """Return the options that the batches of all tasks share: the backend, the part of this process, micro-batches."""
+    return {"ops": ops, "rank": group.rank, "ranks": group.size, "micro_batch": training.micro_batch}
 
 
 def require_data(options: argparse.Namespace, *, folders: bool = False) -> None:

@@ -39,6 +39,7 @@ from accel.tasks.job import (
     in_chunks,
     in_tokens,
     require_data,
+    shared,
 )
 from accel.tasks.vocabulary import open_to_words
 from accel.trained.opening import Model
@@ -101,15 +102,14 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     if len(text) <= training.batch_size:
         but = f"{options.data} has {len(text)} words, and a batch reads as many columns of it"
         raise refusal("batch_size", training.batch_size, but, f"{max(1, len(text) // 2)} or less")
-    reading: dict[str, Any] = {"ops": ops, "length": options.length, "rank": group.rank, "ranks": group.size}
-    reading["micro_batch"] = training.micro_batch
+    batching = shared(ops, group, training) | {"length": options.length}
     return Job(
         language_model,
         config,
         training,
         words,
-        TextBatches(text, training.batch_size, seed=training.seed, epochs=None, **reading),
-        None if held_out is None else lambda: TextBatches(held_out, columns, **reading),
+        TextBatches(text, training.batch_size, seed=training.seed, epochs=None, **batching),
+        None if held_out is None else lambda: TextBatches(held_out, columns, **batching),
         f"{len(text):,} words of text",
         notes=(
             _described(words, options.validation, held_out),

@@ -25,6 +25,7 @@ from accel.tasks.job import (
     count,
     in_chunks,
     require_data,
+    shared,
 )
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -66,15 +67,14 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     config, training = configured_in_epochs(
         config, recipe, options, _FROM_DATA, options.epochs, lambda t: -(-len(training_pairs) // t.batch_size)
     )
-    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
-    reading["micro_batch"] = training.micro_batch
+    batching = shared(ops, group, training)
     return Job(
         sentence_classifier,
         config,
         training,
         WORDS,
-        SentenceBatches(training_pairs, training.batch_size, seed=training.seed, epochs=None, **reading),
-        lambda: SentenceBatches(held_out, training.batch_size, **reading),
+        SentenceBatches(training_pairs, training.batch_size, seed=training.seed, epochs=None, **batching),
+        lambda: SentenceBatches(held_out, training.batch_size, **batching),
         f"{len(training_pairs):,} pairs of formulas, {len(held_out):,} held out",
         notes=(f"vocabulary: the {len(WORDS)} words of the formulas", *in_chunks(config)),
     )

@@ -16,7 +16,7 @@ from accel.data.vocabularies.albert import AlbertPieces, train_albert_pieces
 from accel.models.albert import model as albert
 from accel.models.albert.config import SIZES, Config
 from accel.models.checks import refusal
-from accel.tasks.job import Job, add_files, configured, count, require_data
+from accel.tasks.job import Job, add_files, configured, count, require_data, shared
 from accel.trained.opening import Model
 from accel.trained.options import typed
 from accel.training.communicator import Communicator
@@ -62,15 +62,14 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     if longest > training.batch_size:
         but = f"a batch is counted in tokens, and the longest sentence has {longest}"
         raise refusal("batch_size", training.batch_size, but, f"{longest} or more")
-    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
-    reading["micro_batch"] = training.micro_batch
+    batching = shared(ops, group, training)
     return Job(
         albert,
         config,
         training,
         pieces,
-        masked_batches(text, training.batch_size, pieces, training.seed, seed=training.seed, epochs=None, **reading),
-        None if held_out is None else lambda: masked_batches(held_out, training.batch_size, pieces, 0, **reading),
+        masked_batches(text, training.batch_size, pieces, training.seed, seed=training.seed, epochs=None, **batching),
+        None if held_out is None else lambda: masked_batches(held_out, training.batch_size, pieces, 0, **batching),
         f"{len(text):,} sentences, {sum(map(len, text)):,} tokens",
         notes=(f"vocabulary: {len(pieces):,} pieces", *cut),
     )

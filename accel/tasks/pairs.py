@@ -38,7 +38,7 @@ from accel.tasks.encoder_decoder import (
     configured_transformer,
     sequence_accuracy,
 )
-from accel.tasks.job import Job, require_data
+from accel.tasks.job import Job, require_data, shared
 from accel.tasks.vocabulary import MOST, add_vocabulary, described, open_to_words, size_of
 from accel.trained.average import average_checkpoints, kept_checkpoints
 from accel.trained.opening import Model, open_model
@@ -232,15 +232,14 @@ def job_of_pairs(
     longer: bool = False,
 ) -> Job:
     """Return the job of learning pairs, with a held-out set for validation."""
-    reading: dict[str, Any] = {"longer": longer, "ops": ops, "rank": group.rank, "ranks": group.size}
-    reading["micro_batch"] = training.micro_batch
+    batching = shared(ops, group, training) | {"longer": longer}
     return Job(
         encoder_decoder,
         config,
         training,
         vocabulary,
-        pair_batches(pairs, training.batch_size, seed=training.seed, epochs=None, **reading),
-        lambda: pair_batches(held_out, training.batch_size, **reading),
+        pair_batches(pairs, training.batch_size, seed=training.seed, epochs=None, **batching),
+        lambda: pair_batches(held_out, training.batch_size, **batching),
         f"{len(pairs):,} pairs, {len(held_out):,} held out",
         notes=(f"vocabulary: {len(vocabulary):,} ids, of sources and targets",),
     )

@@ -30,7 +30,7 @@ from accel.models.fasttrees.stack import KINDS
 from accel.models.gpst.config import MODELS
 from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING, configured_transformer
-from accel.tasks.job import Job, as_trained, configured, configured_in_epochs, count, in_chunks, require_data
+from accel.tasks.job import Job, as_trained, configured, configured_in_epochs, count, in_chunks, require_data, shared
 from accel.tasks.word_vectors import add_vectors, check_tables, vector_files, words_and_tables
 from accel.trained.kinds import CONTEXTS, can, network_of
 from accel.trained.opening import Model
@@ -113,17 +113,16 @@ def build_classifier(
         *(() if is_transformer else in_chunks(model)),
     )
     initial, of_vectors = _initial(model, training, words, tables, files)
-    reading: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
-    reading["micro_batch"] = training.micro_batch
-    reading["charts"] = [model.max_height or None] if is_transformer and model.chart == "paper" else []
+    batching = shared(ops, group, training)
+    batching["charts"] = [model.max_height or None] if is_transformer and model.chart == "paper" else []
     size = training.batch_size
     return Job(
         module,
         model,
         training,
         words,
-        SentenceBatches(data, size, seed=training.seed, epochs=None, **reading),
-        None if validation is None else lambda: SentenceBatches(validation, size, **reading),
+        SentenceBatches(data, size, seed=training.seed, epochs=None, **batching),
+        None if validation is None else lambda: SentenceBatches(validation, size, **batching),
         f"{len(data):,} examples of {len(classes)} classes{of_vectors}",
         initial=initial,
         frozen=tables,

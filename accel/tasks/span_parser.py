@@ -22,7 +22,7 @@ from accel.models.transformer_grammars import span_parser
 from accel.models.transformer_grammars.span_parser import Config
 from accel.parsing.propose import Sentence as Gold
 from accel.parsing.propose import propose, read_gold
-from accel.tasks.job import Job, add_files, configured, configured_in_epochs, count, require_data
+from accel.tasks.job import Job, add_files, configured, configured_in_epochs, count, require_data, shared
 from accel.tasks.reading import add_training_reading, training_reading
 from accel.tasks.vocabulary import add_vocabulary, described, open_to_words, size_of
 from accel.trained.opening import Model
@@ -97,8 +97,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     if options.test is not None:
         with open_to_words():
             _check_gold(model, options.test)
-    batching: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
-    batching["micro_batch"] = training.micro_batch
+    batching = shared(ops, group, training)
     size, longest = training.batch_size, max(len(sentence.pieces) for sentence in encoded + held_out)
     if longest > size:
         raise refusal("batch_size", size, f"the longest sentence has {longest} words", f"{longest} or more")

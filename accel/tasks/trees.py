@@ -15,7 +15,7 @@ from accel.data.vocabularies import building
 from accel.data.vocabularies.vocabulary import Vocabulary, labels_of
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.models.transformer_grammars.config import Config
-from accel.tasks.job import Job, configured, require_data
+from accel.tasks.job import Job, configured, require_data, shared
 from accel.tasks.reading import add_training_reading, training_reading
 from accel.tasks.vocabulary import PIECES, add_vocabulary, described, open_to_words, size_of
 from accel.training.communicator import Communicator
@@ -123,8 +123,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     config = replace(config, vocabulary_size=len(vocabulary))
     with open_to_words():
         corpus, held_out = (_corpus(path, vocabulary, options, reading) for path in (options.data, options.validation))
-    batching: dict[str, Any] = {"ops": ops, "rank": group.rank, "ranks": group.size}
-    batching["micro_batch"] = training.micro_batch
+    batching = shared(ops, group, training)
     size = training.batch_size
     return Job(
         transformer_grammar,
