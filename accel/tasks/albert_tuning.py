@@ -14,9 +14,9 @@ from types import ModuleType
 from accel.data.vocabularies.albert import AlbertPieces, train_albert_pieces
 from accel.models.albert.config import KINDS, SIZES, Config
 from accel.tasks.fine_tuning import Start, configured_start
+from accel.tasks.vocabulary import stored_vocabulary
 from accel.trained.kinds import kind_of, with_article
 from accel.trained.opening import open_model
-from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.run import on_host
 from accel.training.settings import TrainingConfig
 
@@ -44,10 +44,7 @@ def start_of(options: argparse.Namespace, ops: ModuleType, lines: Callable[[], I
         If the checkpoint holds no ALBERT that predicts masked tokens.
     """
     if options.checkpoint is None:
-        is_stored = options.resume and (options.out / VOCABULARY).exists()
-        pieces: AlbertPieces = (
-            load_vocabulary(options.out, AlbertPieces) if is_stored else train_albert_pieces(lines(), _MOST_PIECES)
-        )
+        pieces = stored_vocabulary(options, AlbertPieces) or train_albert_pieces(lines(), _MOST_PIECES)
         return Start(_config(options, len(pieces), n_classes), pieces, _FROM_DATA)
     model = open_model(ops, options.checkpoint)
     if kind_of(model) != "albert":

@@ -26,12 +26,11 @@ from accel.models.gpst.model import Config
 from accel.tasks.gpst import CONFIGURATIONS
 from accel.tasks.job import Job, configured_in_epochs, shared
 from accel.tasks.pretrained import FIXED, open_pretrained, parameters_of
-from accel.tasks.vocabulary import MOST, described, open_to_words, size_of
+from accel.tasks.vocabulary import MOST, described, open_to_words, size_of, stored_vocabulary
 from accel.trained.kinds import with_article
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
 from accel.training.communicator import Communicator
-from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
 
 TRAINING = replace(CONFIGURATIONS["small"][1], batch_size=64, select="accuracy")
@@ -79,8 +78,7 @@ def start_of(
 ) -> Start:
     """Return the start from --checkpoint, or from scratch with the run's stored vocabulary or a new one."""
     if options.checkpoint is None:
-        is_stored = options.resume and (options.out / VOCABULARY).exists()
-        vocabulary: Vocabulary = load_vocabulary(options.out) if is_stored else build()
+        vocabulary = stored_vocabulary(options) or build()
         return Start(Config(len(vocabulary), options.kind, n_classes=n_classes), vocabulary, _FROM_DATA)
     model = open_pretrained(ops, options.checkpoint, options.kind)
     config = replace(model.config, n_classes=n_classes, whole_words=False)  # the batches do not tell where words begin

@@ -14,9 +14,8 @@ from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.given import load_given
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.tasks.job import count
-from accel.tasks.vocabulary import add_vocabulary, open_to_words, size_of
+from accel.tasks.vocabulary import add_vocabulary, open_to_words, size_of, stored_vocabulary
 from accel.trained.opening import Model
-from accel.training.directory import VOCABULARY, load_vocabulary
 
 FORMATS = ("plain", "wikitext", "file")
 MAX_TOKENS = 1024
@@ -64,8 +63,7 @@ def vocabulary_of(options: argparse.Namespace, pretrained: Model | None) -> Voca
     if pretrained is not None:
         vocabulary: Vocabulary = pretrained.vocabulary
         return vocabulary
-    if options.resume and (options.out / VOCABULARY).exists():
-        stored: Vocabulary = load_vocabulary(options.out)
+    if (stored := stored_vocabulary(options)) is not None:
         return stored
     if options.vocabulary_from is not None:
         return load_given(options.vocabulary_from)

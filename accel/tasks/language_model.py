@@ -41,10 +41,9 @@ from accel.tasks.job import (
     require_data,
     shared,
 )
-from accel.tasks.vocabulary import open_to_words
+from accel.tasks.vocabulary import open_to_words, stored_vocabulary
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
-from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
 
 TRAINING = TrainingConfig(
@@ -80,12 +79,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     config, recipe = as_trained(options, Config(1, options.kind), TRAINING)
     _, training = configured(config, recipe, options, _FROM_DATA)
     require_data(options)
-    is_stored = options.resume and (options.out / VOCABULARY).exists()
-    words: Words
-    if is_stored:
-        words = load_vocabulary(options.out, Words)
-    else:
-        words = build_text_words(options.data, options.min_count, options.vocabulary_size)
+    limits = options.min_count, options.vocabulary_size
+    words = stored_vocabulary(options, Words) or build_text_words(options.data, *limits)
     with open_to_words("--min-count 2"):
         text, held_out, _ = (
             encode_text(x, words) if x else None for x in (options.data, options.validation, options.test)

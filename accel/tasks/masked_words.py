@@ -17,10 +17,10 @@ from accel.models.albert import model as albert
 from accel.models.albert.config import SIZES, Config
 from accel.models.checks import refusal
 from accel.tasks.job import Job, add_files, configured, count, require_data, shared
+from accel.tasks.vocabulary import stored_vocabulary
 from accel.trained.opening import Model
 from accel.trained.options import typed
 from accel.training.communicator import Communicator
-from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.loop import evaluate as evaluate_model
 from accel.training.settings import TrainingConfig
 
@@ -43,11 +43,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     """Return the job that the options ask for."""
     configured(Config(1, **SIZES[options.size]), TRAINING, options, FROM_DATA)
     require_data(options)
-    pieces: AlbertPieces
-    if options.resume and (options.out / VOCABULARY).exists():
-        pieces = load_vocabulary(options.out, AlbertPieces)
-    else:
-        pieces = train_albert_pieces((line for _, line in read_text_lines(options.data)), options.vocabulary_size)
+    lines = (line for _, line in read_text_lines(options.data))
+    pieces = stored_vocabulary(options, AlbertPieces) or train_albert_pieces(lines, options.vocabulary_size)
     size = Config(len(pieces), **SIZES[options.size])
     config, training = configured(size, TRAINING, options, FROM_DATA)
     texts = {  # the test, too, to name what is wrong with it before the training

@@ -39,11 +39,11 @@ from accel.tasks.encoder_decoder import (
     sequence_accuracy,
 )
 from accel.tasks.job import Job, require_data, shared
-from accel.tasks.vocabulary import MOST, add_vocabulary, described, open_to_words, size_of
+from accel.tasks.vocabulary import MOST, add_vocabulary, described, open_to_words, size_of, stored_vocabulary
 from accel.trained.average import average_checkpoints, kept_checkpoints
 from accel.trained.opening import Model, open_model
 from accel.training.communicator import Communicator
-from accel.training.directory import VOCABULARY, load_vocabulary, write_text
+from accel.training.directory import write_text
 from accel.training.settings import TrainingConfig
 
 AVERAGED = 8
@@ -147,9 +147,8 @@ def build_parallel(
     training_files, validation_files, *_ = (
         parallel_files(options.data, vars(options), name) for name in PARTS if getattr(options, f"{name}_stem")
     )
-    if options.resume and (options.out / VOCABULARY).exists():
-        vocabulary = load_vocabulary(options.out)
-    else:
+    vocabulary = stored_vocabulary(options)
+    if vocabulary is None:
         words = (words for pair in read_parallel(*training_files, split) for words in pair)
         size = size_of(options.vocabulary, options.vocabulary_size, MOST, MOST)
         vocabulary = build_of_words(words, options.vocabulary, **size)

@@ -31,12 +31,12 @@ from accel.models.gpst.config import MODELS
 from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING, configured_transformer
 from accel.tasks.job import Job, as_trained, configured, configured_in_epochs, count, in_chunks, require_data, shared
+from accel.tasks.vocabulary import stored_vocabulary
 from accel.tasks.word_vectors import add_vectors, check_tables, vector_files, words_and_tables
 from accel.trained.kinds import CONTEXTS, can, network_of
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
 from accel.training.communicator import Communicator
-from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.loop import evaluate
 from accel.training.settings import TrainingConfig
 from refimpl.trees import START
@@ -136,9 +136,7 @@ def _words_and_tables(
     """Return the vocabulary, and the tables that are not learned: of the files, or none if the words are the data's."""
     if files:
         return words_and_tables(options, files)
-    if options.resume and (options.out / VOCABULARY).exists():
-        return load_vocabulary(options.out, Words), {}
-    return _words(examples, options.kind in TRANSFORMERS), {}
+    return stored_vocabulary(options, Words) or _words(examples, options.kind in TRANSFORMERS), {}
 
 
 def _initial(

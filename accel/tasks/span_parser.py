@@ -24,11 +24,10 @@ from accel.parsing.propose import Sentence as Gold
 from accel.parsing.propose import propose, read_gold
 from accel.tasks.job import Job, add_files, configured, configured_in_epochs, count, require_data, shared
 from accel.tasks.reading import add_training_reading, training_reading
-from accel.tasks.vocabulary import add_vocabulary, described, open_to_words, size_of
+from accel.tasks.vocabulary import add_vocabulary, described, open_to_words, size_of, stored_vocabulary
 from accel.trained.opening import Model
 from accel.trained.words import encode_words
 from accel.training.communicator import Communicator
-from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
 
 TRAINING = TrainingConfig(
@@ -171,8 +170,7 @@ def _score(ops: ModuleType, model: Model, sentences: list[Gold]) -> Score:
 
 def _vocabulary(options: argparse.Namespace, sentences: list[Bracketed]) -> Vocabulary:
     """Return the run's vocabulary: the stored one, or a new one from the training trees."""
-    if options.resume and (options.out / VOCABULARY).exists():
-        stored: Vocabulary = load_vocabulary(options.out)
+    if (stored := stored_vocabulary(options)) is not None:
         return stored
     size = size_of(options.vocabulary, options.vocabulary_size, _PIECES)
     chains = sorted({chain for sentence in sentences for chain, _, _ in sentence.constituents})

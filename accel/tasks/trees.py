@@ -17,9 +17,8 @@ from accel.models.transformer_grammars import model as transformer_grammar
 from accel.models.transformer_grammars.config import Config
 from accel.tasks.job import Job, configured, require_data, shared
 from accel.tasks.reading import add_training_reading, training_reading
-from accel.tasks.vocabulary import PIECES, add_vocabulary, described, open_to_words, size_of
+from accel.tasks.vocabulary import PIECES, add_vocabulary, described, open_to_words, size_of, stored_vocabulary
 from accel.training.communicator import Communicator
-from accel.training.directory import VOCABULARY, load_vocabulary
 from accel.training.settings import TrainingConfig
 from refimpl.trees import words
 
@@ -148,8 +147,8 @@ def _vocabulary(
     is not learned. A txl_terminals has no labels. Both treebanks are read to their end, so that a bad tree is reported
     before training. `left_out` gets the lines of the trees that are left out.
     """
-    if options.resume and (options.out / VOCABULARY).exists():
-        return load_vocabulary(options.out), ()
+    if (stored := stored_vocabulary(options)) is not None:
+        return stored, ()
     kind = options.vocabulary or _VOCABULARIES[options.configuration]
     extra: set[str] = set()
     if options.validation is not None:

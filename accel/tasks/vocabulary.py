@@ -9,6 +9,7 @@ from typing import Any
 
 from accel.data.vocabularies.vocabulary import BPE, KINDS, Vocabulary, VocabularyError
 from accel.tasks.job import count
+from accel.training.directory import VOCABULARY, load_vocabulary
 
 PIECES = 8192
 SUBWORDS = 2**15  # of bpe
@@ -44,6 +45,12 @@ def size_of(kind: str, given: int | None, pieces: int = PIECES, most: int | None
     """
     default = {"sentencepiece": pieces, "unknown_classes": most, "words": None, BPE: SUBWORDS}
     return {"size": default[kind], "fit": True} if given is None else {"size": given}
+
+
+def stored_vocabulary(options: argparse.Namespace, form: Any = Vocabulary) -> Any:
+    """Return the vocabulary of the run that is resumed; None if there is none."""
+    is_stored = options.resume and (options.out / VOCABULARY).exists()
+    return load_vocabulary(options.out, form) if is_stored else None
 
 
 def described(vocabulary: Vocabulary) -> str:
