@@ -6,24 +6,21 @@ By default the sentences are generated English, whose lowest perplexity is known
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import accel
 from accel.commands.numbers import at_least
-from accel.data.batches.trees import Batches
 from accel.data.published.syntax_suites import read_suite, suite_files
 from accel.evaluation.syntaxgym import LEFT_OUT, accuracy, means, suite_outcomes
-from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import of_words, tree_logps
 from accel.trained.opening import Model, open_model
-from accel.training.directory import VOCABULARY, digest, save_settings, write_text
-from accel.training.loop import TrainingConfig, train
+from accel.training.settings import TrainingConfig
 from examples.findings import Figures, kept
 from examples.provenance import digests
 from examples.transformer_grammars.sentences import Data, judge
+from examples.transformer_grammars.train import config_of, train_grammar
 
 
 def parser_of(
@@ -95,30 +92,15 @@ def trained(
     """Train a model, or resume its training, and return its directory; `config` has its special settings."""
     directory: Path = options.out / f"{name}-{seed}"
     period = max(1, options.steps // 10)
-    sizes = {"d_model": options.d_model, "d_ff": 4 * options.d_model, "n_layers": options.layers}
-    lengths = {"segment_length": options.length, "memory_length": options.length}
-    dropouts = dict.fromkeys(("embedding_dropout", "core_dropout", "output_dropout"), options.dropout)
-    shape = sizes | {"n_heads": options.heads} | lengths | dropouts
-    settings = transformer_grammar.Config(vocabulary_size=len(data.vocabulary), **shape, **config)
+    settings = config_of(options, len(data.vocabulary), **config)
     training = TrainingConfig(
         batch_size=options.batch_size, steps=options.steps, warmup_steps=options.steps // 10, seed=seed,
         maximum_rate=options.rate, final_rate=options.rate / 100, validate_every=period, checkpoint_every=period,
         keep_checkpoints=keep,
     )  # fmt: skip
-    directory.mkdir(parents=True, exist_ok=True)
     print(directory, flush=True)
-    rows = options.batch_size
-
-    def begin() -> None:  # nothing is written where the training is refused
-        write_text(directory / VOCABULARY, data.vocabulary.to_json())
-        save_settings(directory, data.reading, asdict(training))
-
-    with Batches(data.train, data.vocabulary, settings, rows, ops=ops, seed=seed, epochs=None) as batches:
-        train(
-            ops, transformer_grammar, settings, training, batches, directory,
-            validation=lambda: Batches(data.valid, data.vocabulary, settings, rows, ops=ops, prefetch=0),
-            vocabulary=digest(data.vocabulary), resume=True, begin=begin, progress=False,
-        )  # fmt: skip
+    corpora = (data.train, data.valid)
+    train_grammar(ops, settings, training, data.vocabulary, data.reading, corpora, directory, progress=False)
     return directory
 
 

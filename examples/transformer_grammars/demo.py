@@ -12,28 +12,27 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import accel
 from accel.commands.numbers import at_least
-from accel.data.batches.trees import Batches
-from accel.data.corpora.treebank import Corpus, Reading, Sentence, encode_trees
+from accel.data.corpora.treebank import Reading, Sentence, encode_trees
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
 from accel.data.vocabularies.building import build
-from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.bound_and_rerank import word_perplexity
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import tree_logps
 from accel.tasks.trees import CONFIGURATIONS
 from accel.trained.opening import Model, open_model
-from accel.training.directory import VOCABULARY, digest, save_settings, write_text
-from accel.training.loop import train
+from accel.training.directory import write_text
+from accel.training.settings import TrainingConfig
 from examples.program import run_program
 from examples.result_files import MODELS
 from examples.transformer_grammars.report import write_report
+from examples.transformer_grammars.train import train_grammar
 from refimpl.transformer_grammars.marginal import perplexity
 from refimpl.trees import Tree, words
 
@@ -63,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     for name, title in MODELS.items():
         print(f"{title}: {options.steps} steps", flush=True)
         directory = options.out / name
-        _train(ops, name, options, vocabulary, corpus, valid, directory)
+        config, training = _configuration(name, options, len(vocabulary))
+        train_grammar(ops, config, training, vocabulary, Reading(), (corpus, valid), directory)
         figures["models"][name] = measure(ops, open_model(ops, directory), test_trees, options.proposals, options.pairs)
     figures["seconds"] = round(time.perf_counter() - begin, 1)
     write_text(options.out / "figures.json", json.dumps(figures, indent=1) + "\n")
@@ -75,40 +75,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     return figures
 
 
-def _train(
-    ops: ModuleType,
-    name: str,
-    options: argparse.Namespace,
-    vocabulary: Vocabulary,
-    corpus: Corpus,
-    valid: Corpus,
-    directory: Path,
-) -> None:
+def _configuration(
+    name: str, options: argparse.Namespace, vocabulary_size: int
+) -> tuple[transformer_grammar.Config, TrainingConfig]:
     config, training = CONFIGURATIONS["demo"][name]
-    config = replace(config, vocabulary_size=len(vocabulary))
     steps, interval = options.steps, max(1, options.steps // 20)
     training = replace(training, steps=steps, warmup_steps=steps // 10, seed=options.seed)
     training = replace(training, validate_every=interval, checkpoint_every=interval)
-    directory.mkdir(parents=True, exist_ok=True)
-    rows = training.batch_size
-
-    def begin() -> None:  # nothing is written where the training is refused
-        write_text(directory / VOCABULARY, vocabulary.to_json())
-        save_settings(directory, Reading(), asdict(training))
-
-    with Batches(corpus, vocabulary, config, rows, ops=ops, seed=options.seed, epochs=None) as batches:
-        train(
-            ops,
-            transformer_grammar,
-            config,
-            training,
-            batches,
-            directory,
-            validation=lambda: Batches(valid, vocabulary, config, rows, ops=ops, prefetch=0),
-            vocabulary=digest(vocabulary),
-            resume=True,
-            begin=begin,
-        )
+    return replace(config, vocabulary_size=vocabulary_size), training
 
 
 def measure(ops: ModuleType, model: Model, test: Sequence[Tree], n_proposals: int, n_pairs: int) -> dict[str, Any]:

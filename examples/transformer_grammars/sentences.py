@@ -17,7 +17,7 @@ from accel.data.vocabularies.building import build
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
 from examples.findings import digest_of
 from examples.provenance import digests
-from examples.transformer_grammars.train import split_files
+from examples.transformer_grammars.train import reading_of, split_files
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
 from refimpl.trees import Tree, actions, words
 
@@ -95,7 +95,7 @@ def generated_test(options: argparse.Namespace) -> int:
 
 def _real(options: argparse.Namespace) -> Data:
     files = split_files(options.data)
-    reading = Reading(drop_traces=True, drop_function_tags=True, drop_preterminals=not options.keep_tags)
+    reading = reading_of(options)
     trees = (sentence.tree for sentence in read_whole(files["train"], reading))
     vocabulary = build(trees, "unknown_classes", options.vocabulary_size)
     train_corpus, valid = (

@@ -18,7 +18,7 @@ from accel.autodiff.seeds import mix
 from accel.commands.numbers import at_least
 from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
-from accel.data.corpora.treebank import DOCUMENT, Reading, encode_trees
+from accel.data.corpora.treebank import DOCUMENT, encode_trees
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.building import build
 from accel.drawing.svg import Picture
@@ -35,7 +35,7 @@ from examples.program import run_program
 from examples.provenance import digests
 from examples.result_files import MODELS
 from examples.transformer_grammars.analyses import parser_of
-from examples.transformer_grammars.train import split_files
+from examples.transformer_grammars.train import config_of, reading_of, split_files
 from refimpl.trees import Tree
 
 SENTENCES = 4  # of a document
@@ -67,19 +67,14 @@ def _trees(options: argparse.Namespace) -> tuple[list[Tree], dict[str, str]]:
         trees = list(ENGLISH.sample(options.sentences, 1))
         return trees, {"generated train": digest_of(map(str, trees))}
     file = split_files(options.data)["train"]
-    reading = Reading(drop_traces=True, drop_function_tags=True, drop_preterminals=not options.keep_tags)
-    return [sentence.tree for sentence in read_whole(file, reading)], digests([file])
+    return [sentence.tree for sentence in read_whole(file, reading_of(options))], digests([file])
 
 
 def _steps(ops: ModuleType, options: argparse.Namespace, name: str, trees: Sequence[Tree]) -> Callable[[], None]:
     """Return a function that makes the next steps of a training."""
     kind = ("unknown_classes", options.vocabulary_size) if options.data else ("words", None)
     vocabulary = build(trees, *kind)
-    config = transformer_grammar.Config(
-        name, len(vocabulary), options.d_model, 4 * options.d_model, options.layers, options.heads,
-        segment_length=options.length, memory_length=options.length, embedding_dropout=options.dropout,
-        core_dropout=options.dropout, output_dropout=options.dropout,
-    )  # fmt: skip
+    config = config_of(options, len(vocabulary), model=name)
     training = TrainingConfig(batch_size=options.batch_size, maximum_rate=options.rate)
     run = start(ops, transformer_grammar, config, training, serial(), "")
     corpus = encode_trees(trees, vocabulary)

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from math import fsum, prod
 from pathlib import Path
 from types import ModuleType
@@ -82,7 +81,7 @@ def table(results: Sequence[dict[str, Any]]) -> str:
 
 
 def _train_all(options: argparse.Namespace, files: dict[str, Path]) -> None:
-    reading = Reading(drop_traces=True, drop_function_tags=True, drop_preterminals=not options.keep_tags)
+    reading = reading_of(options)
     trees = (sentence.tree for sentence in read_whole(files["train"], reading))
     vocabulary = build(trees, "unknown_classes", options.vocabulary_size)
     corpora = {split: load_corpus(path, vocabulary, options.out / "cache", reading) for split, path in files.items()}
@@ -101,45 +100,32 @@ def _train_all(options: argparse.Namespace, files: dict[str, Path]) -> None:
                 print(f"{directory.name}: complete")
                 continue
             print(f"{directory.name}: {MODELS[model]}, seed {seed}", flush=True)
-            config, training = _configuration(model, seed, options, len(vocabulary))
-            directory.mkdir(parents=True, exist_ok=True)
-            begin = partial(_begin, directory, vocabulary, reading, training)
-            _train_one(ops, config, training, vocabulary, corpora, directory, begin)
+            config, both = config_of(options, len(vocabulary), model=model), (corpora["train"], corpora["valid"])
+            train_grammar(ops, config, _training(options, seed), vocabulary, reading, both, directory)
             result = _judge(ops, directory, corpora) | {"options": asked}
             write_text(directory / RESULT, json.dumps(result, indent=1) + "\n")
             print(json.dumps(result), flush=True)
 
 
-def _begin(directory: Path, vocabulary: Vocabulary, reading: Reading, training: TrainingConfig) -> None:
-    """Write what opens a run, once its training is not refused."""
-    write_text(directory / VOCABULARY, vocabulary.to_json())
-    save_settings(directory, reading, asdict(training))
-
-
-def _train_one(
-    ops: ModuleType,
-    config: transformer_grammar.Config,
-    training: TrainingConfig,
-    vocabulary: Vocabulary,
-    corpora: dict[str, Corpus],
-    directory: Path,
-    begin: Callable[[], None],
-) -> None:
-    """Train one model, or resume it at its last checkpoint."""
+def train_grammar(
+    ops: ModuleType, config: transformer_grammar.Config, training: TrainingConfig, vocabulary: Vocabulary,
+    reading: Reading, corpora: tuple[Corpus, Corpus], directory: Path, **more: Any,
+) -> None:  # fmt: skip
+    """Train a model on the first corpus, or resume it at its last checkpoint; the second is for validation."""
+    corpus, held_out = corpora
     rows, seed = training.batch_size, training.seed
-    with Batches(corpora["train"], vocabulary, config, rows, ops=ops, seed=seed, epochs=None) as batches:
+    directory.mkdir(parents=True, exist_ok=True)
+
+    def begin() -> None:  # nothing is written where the training is refused
+        write_text(directory / VOCABULARY, vocabulary.to_json())
+        save_settings(directory, reading, asdict(training))
+
+    with Batches(corpus, vocabulary, config, rows, ops=ops, seed=seed, epochs=None) as batches:
         train(
-            ops,
-            transformer_grammar,
-            config,
-            training,
-            batches,
-            directory,
-            validation=lambda: Batches(corpora["valid"], vocabulary, config, rows, ops=ops, prefetch=0),
-            vocabulary=digest(vocabulary),
-            resume=True,
-            begin=begin,
-        )
+            ops, transformer_grammar, config, training, batches, directory,
+            validation=lambda: Batches(held_out, vocabulary, config, rows, ops=ops, prefetch=0),
+            vocabulary=digest(vocabulary), resume=True, begin=begin, **more,
+        )  # fmt: skip
 
 
 def _judge(ops: ModuleType, directory: Path, corpora: dict[str, Corpus]) -> dict[str, Any]:
@@ -173,23 +159,22 @@ def evaluate(ops: ModuleType, model: Model, corpus: Corpus) -> dict[str, float]:
     }
 
 
-def _configuration(
-    model: str, seed: int, options: argparse.Namespace, vocabulary_size: int
-) -> tuple[transformer_grammar.Config, TrainingConfig]:
-    config = transformer_grammar.Config(
-        model=model,
-        vocabulary_size=vocabulary_size,
-        d_model=options.d_model,
-        d_ff=4 * options.d_model,
-        n_layers=options.layers,
-        n_heads=options.heads,
-        segment_length=options.length,
-        memory_length=options.length,
-        embedding_dropout=options.dropout,
-        core_dropout=options.dropout,
-        output_dropout=options.dropout,
-    )
-    training = TrainingConfig(
+def reading_of(options: argparse.Namespace) -> Reading:
+    """Return how real trees are read."""
+    return Reading(drop_traces=True, drop_function_tags=True, drop_preterminals=not options.keep_tags)
+
+
+def config_of(options: argparse.Namespace, vocabulary_size: int, **special: Any) -> transformer_grammar.Config:
+    """Return the model that the options of a program ask for; `special` are other settings, its kind among them."""
+    return transformer_grammar.Config(
+        vocabulary_size=vocabulary_size, d_model=options.d_model, d_ff=4 * options.d_model, n_layers=options.layers,
+        n_heads=options.heads, segment_length=options.length, memory_length=options.length,
+        embedding_dropout=options.dropout, core_dropout=options.dropout, output_dropout=options.dropout, **special,
+    )  # fmt: skip
+
+
+def _training(options: argparse.Namespace, seed: int) -> TrainingConfig:
+    return TrainingConfig(
         batch_size=options.batch_size,
         steps=options.steps,
         warmup_steps=options.steps // 10,
@@ -199,7 +184,6 @@ def _configuration(
         checkpoint_every=max(1, options.steps // 20),
         seed=seed,
     )
-    return config, training
 
 
 def split_files(paths: Sequence[Path]) -> dict[str, Path]:
