@@ -55,7 +55,7 @@ def once(path: Path, write: Callable[[Path], object]) -> None:
         partial.replace(path)
 
 
-def hours(path: Path) -> float:
+def writing_hours(path: Path) -> float:
     """Return how long it took to write a file."""
     return float(json.loads(path.with_suffix(".hours").read_text(encoding="utf-8")))
 

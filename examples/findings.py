@@ -12,6 +12,7 @@ from typing import Any
 from accel.drawing.svg import Picture, save
 from accel.evaluation.significance import Interval, bootstrap_interval
 from accel.training.directory import write_text
+from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
 from examples.provenance import commit, machine
 
@@ -31,8 +32,7 @@ def kept(path: Path, question: Figures, make: Callable[[], Figures]) -> Figures:
 
 def hours(directories: Iterable[Path]) -> float:
     """Return the hours of all steps of these runs."""
-    lines = [line for path in directories for line in (path / METRICS).read_text(encoding="utf-8").splitlines()]
-    return sum(float(json.loads(line)["seconds"]) for line in lines) / 3600
+    return sum(line["seconds"] for path in directories for line in read_metrics(path / METRICS)) / 3600
 
 
 def interval(values: Sequence[float]) -> Interval:

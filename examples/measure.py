@@ -31,9 +31,11 @@ from accel.scoring.trees import of_words
 from accel.trained.opening import Model, checkpoint_of, open_model
 from accel.training.checkpoint import read_state
 from accel.training.directory import write_text
+from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
-from examples.candidates import Candidates, draw, hours, propose, search, unite
+from examples.candidates import Candidates, draw, propose, search, unite, writing_hours
 from examples.fasttrees.commands import grove
+from examples.findings import hours
 from examples.program import run_program
 from examples.provenance import commit, digests, machine
 from examples.result_files import MODELS, Result, result_name
@@ -201,7 +203,7 @@ def _of_sample(
     searched = _of_split(options, f"{directory.name}/searched.trees")
     if searched.exists():
         result["search"] = {"beam": options.beam} | search_scores(searched, sample)
-        result["hours"]["search"] = hours(searched)
+        result["hours"]["search"] = writing_hours(searched)
     result["hours"]["scores"] = (perf_counter() - start) / 3600
     return result
 
@@ -210,9 +212,9 @@ def _described(options: argparse.Namespace, model: Model, candidates: Candidates
     """Return the provenance of a model's results."""
     training = read_state(model.path)["training"]
     shapes = transformer_grammar.parameter_shapes(model.config).values()
-    lines = _metrics(directory)
+    lines = read_metrics(directory / METRICS)
     files = {"proposals": candidates.parsed, "draws": candidates.draws}
-    of_files = {kind: hours(path) for kind, path in files.items() if path is not None}
+    of_files = {kind: writing_hours(path) for kind, path in files.items() if path is not None}
     return {
         "experiment": options.name or options.data.name,
         "split": options.split,
@@ -221,7 +223,7 @@ def _described(options: argparse.Namespace, model: Model, candidates: Candidates
         "commit": {"trained": (directory / TRAINED_AT).read_text(encoding="utf-8").strip(), "measured": commit()},
         "data": digests(options.data / f"{split}.trees" for split in SPLITS),
         "machine": machine(),
-        "hours": {"training": _hours(lines), "parser": _hours(_metrics(options.parser))} | of_files,
+        "hours": {"training": hours([directory]), "parser": hours([options.parser])} | of_files,
         "settings": {
             "steps": training["steps"],
             "parameters": sum(map(prod, shapes)),
@@ -230,14 +232,6 @@ def _described(options: argparse.Namespace, model: Model, candidates: Candidates
         },
         "validation": [[line["step"], line["validation_loss"]] for line in lines if "validation_loss" in line],
     }
-
-
-def _metrics(directory: Path) -> list[Result]:
-    return [json.loads(line) for line in (directory / METRICS).read_text(encoding="utf-8").splitlines()]
-
-
-def _hours(lines: Sequence[Result]) -> float:
-    return float(sum(line["seconds"] for line in lines) / 3600)
 
 
 def _parser() -> argparse.ArgumentParser:

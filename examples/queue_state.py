@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from accel.training.checkpoint import read_state
+from accel.training.metrics import read_metrics
 from accel.training.run import METRICS, NEWEST
 from examples.provenance import digests, machine
 from examples.queue_commands import Run
@@ -39,7 +40,7 @@ def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[st
     if (directory / NEWEST).exists():
         trained = read_state(directory / NEWEST)
         content["settings"] = {name: trained[name] for name in ("config", "training")}
-        lines = [json.loads(line) for line in (directory / METRICS).read_text(encoding="utf-8").splitlines()]
+        lines = read_metrics(directory / METRICS)
         names = [name for name in ("validation_loss", "validation_accuracy") if name in lines[-1]]
         content |= {name: [[line["step"], line[name]] for line in lines if name in line] for name in names}
         content["last_step"] = lines[-1]

@@ -9,7 +9,6 @@ Needs PyTorch (`pip install 'grove-lm[torch]'`).
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +26,7 @@ from accel.data.vocabularies.words import build_words
 from accel.models.fasttrees import language_model
 from accel.torch import OnLstm
 from accel.training.loop import METRICS, train
+from accel.training.metrics import read_metrics
 from accel.training.settings import TrainingConfig
 from examples.program import run_program
 from refimpl.trees import words
@@ -74,8 +74,7 @@ def losses_of_grove(
     with TemporaryDirectory() as folder:
         ops = accel.load("cpu")
         train(ops, language_model, config, training, batches, Path(folder), initial=weights, progress=False)
-        lines = (Path(folder) / METRICS).read_text(encoding="utf-8").splitlines()
-    return [json.loads(line)["loss"] for line in lines]
+        return [line["loss"] for line in read_metrics(Path(folder) / METRICS)]
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, list[float]]:

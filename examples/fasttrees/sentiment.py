@@ -21,6 +21,7 @@ from accel.data.published.sentiment import read_sentiment
 from accel.models.fasttrees.stack import KINDS
 from accel.training.directory import write_text
 from accel.training.metrics import read_metrics
+from accel.training.run import METRICS
 from examples import markdown, provenance
 from examples.fasttrees.commands import grove
 from examples.program import run_program
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:
         digests = provenance.digests([*files.values(), *(options.vectors or [])])
         result = training_result(run, task, kind, options.seed, [command], digests)
         write_text(run / "result.json", json.dumps(result, indent=1) + "\n")
-        lines = read_metrics(run / "metrics.jsonl")
+        lines = read_metrics(run / METRICS)
         epochs = sum("validation_accuracy" in line for line in lines)
         rows.append({"model": kind, "accuracy": value_of(result, "accuracy"), "epochs": epochs,
                      "seconds": sum(line["seconds"] for line in lines) / epochs})  # fmt: skip

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from accel.commands.numbers import at_least
+from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
 from examples.fasttrees.commands import finish, grove, table
 from examples.program import run_program
@@ -72,8 +73,7 @@ def _figures(agreement: Path, arithmetic: Path) -> dict[str, float]:
 
 
 def _validations(run: Path) -> list[float]:
-    lines = map(json.loads, (run / METRICS).read_text(encoding="utf-8").splitlines())
-    return [line["validation_accuracy"] for line in lines if "validation_accuracy" in line]
+    return [line["validation_accuracy"] for line in read_metrics(run / METRICS) if "validation_accuracy" in line]
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
 from accel.training.loop import METRICS, TrainingConfig, train
+from accel.training.metrics import read_metrics
 from examples import markdown
 from examples.program import run_program
 from examples.provenance import digests
@@ -132,15 +133,13 @@ def _judge(ops: ModuleType, directory: Path, corpora: dict[str, Corpus]) -> dict
     """Return the result of one run, for the parameters with the lowest validation loss."""
     model = open_model(ops, directory)
     state = read_state(model.path)
-    with open(directory / METRICS, encoding="utf-8") as lines:
-        seconds = sum(json.loads(line)["seconds"] for line in lines)
     result = {
         "model": model.config.model,
         "seed": state["training"]["seed"],
         "steps": state["training"]["steps"],
         "best_step": state["step"],
         "parameters": sum(prod(shape) for shape in transformer_grammar.parameter_shapes(model.config).values()),
-        "seconds": round(seconds, 1),
+        "seconds": round(sum(line["seconds"] for line in read_metrics(directory / METRICS)), 1),
     }
     return result | {split: evaluate(ops, model, corpora[split]) for split in SPLITS[1:]}
 
