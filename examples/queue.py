@@ -31,6 +31,7 @@ from threading import Event
 
 from accel.training.directory import write_text
 from examples.gpu_runs import GPU_RUNS
+from examples.one_thread import THREADS
 from examples.program import run_program
 from examples.queue_commands import Run, selected
 from examples.queue_results import collect, missing, of_best
@@ -45,7 +46,6 @@ WITHOUT_GIT = "none"  # the commit of a checkout without history
 TRIES = 3  # of a command that a signal ends
 SIGNALLED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # of a training that was saved after a signal
 SECONDS = 0.5  # between two looks at the running commands
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
