@@ -11,11 +11,11 @@ import numpy as np
 
 from accel.evaluation.induced_f1 import BASELINES
 from accel.evaluation.induction import ORACLE
-from accel.evaluation.significance import Interval, bootstrap_interval, scipy_stats, welch
+from accel.evaluation.significance import Interval, bootstrap_interval, scipy_stats
 from accel.evaluation.syntaxgym import CIRCUITS
 from examples.gpst.measure import NO_SYNC, TIES, WAYS
-from examples.markdown import spread, table, verdict, with_interval
-from examples.queue_tables import OF_RUN, Run, of_run
+from examples.markdown import less, spread, table, verdict, with_interval
+from examples.queue_tables import NOT_RUN, OF_RUN, Run, of_run
 
 SIZES = {"gpst_small": "small", "gpst": "larger"}
 MODELS = {"gpst": "GPST", "gpt2": "GPT-2"}
@@ -34,7 +34,6 @@ DIFFERENCES = {
     "inside less right-branching": ("inside", RIGHT),
     "left-to-right less right-branching": (SYNC, RIGHT),
 }
-NOT_RUN = "not run: `make results DATA=data`"
 
 
 def trees(runs: Sequence[Run]) -> str:
@@ -84,7 +83,7 @@ def syntax(runs: Sequence[Run]) -> str:
             rows.append((size_title, title, *cells, str(n_seeds)))
         if all(len(column) > 1 for of_model in values.values() for column in of_model):
             pairs = zip(*values.values(), strict=True)
-            rows.append((size_title, "GPST less GPT-2 (p)", *(_tested(one, other) for one, other in pairs), ""))
+            rows.append((size_title, "GPST less GPT-2 (p)", *(less(one, other) for one, other in pairs), ""))
     empty = [""] * (len(HEAD) - len(CIRCUITS) - 1)
     rows += [("paper, small", title, *circuits, *empty, "") for title, circuits in PAPER_CIRCUITS.items()]
     return table(("size", "model", *HEAD, "seeds"), rows, n_names=2)
@@ -150,12 +149,6 @@ def _columns(runs: Sequence[Run]) -> list[list[float]]:
     columns.append([100 * fmean(suite["circuits"][circuit] for circuit in CIRCUITS) for suite in suites])
     columns += [[100 * pair["accuracy"][worth]["mean"] for pair in pairs] for worth in TIES]
     return [*columns, [_figures(run, "evaluation")["perplexity"] for run in runs]]
-
-
-def _tested(one: Sequence[float], other: Sequence[float]) -> str:
-    differ = min(len(set(one)), len(set(other))) > 1
-    p = f" ({welch(one, other).p:.2g})" if differ else ""
-    return f"{fmean(one) - fmean(other):+.1f}{p}"
 
 
 TABLES_OF_GPST: dict[str, Callable[[Sequence[Run]], str]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 
-from accel.evaluation.significance import Interval
+from accel.evaluation.significance import Interval, welch
 
 Z = 1.959964
 """A normal variable lies within so many deviations of its mean with a probability of 95 %."""
@@ -39,6 +39,16 @@ def with_interval(interval: Interval, digits: int) -> str:
 def normal(value: float, error: float) -> Interval:
     """Return the 95 % interval of a value that is normally distributed with this standard error."""
     return Interval(value, value - Z * error, value + Z * error)
+
+
+def less(one: Sequence[float], other: Sequence[float]) -> str:
+    """Return the difference of two means and, if the values of both vary, Welch's p.
+
+    >>> less([1.0, 2.0, 3.0], [4.0, 6.0, 8.0]), less([1.0], [4.0])
+    ('-4.0 (0.055)', '-3.0')
+    """
+    p = f" ({welch(one, other).p:.2g})" if min(len(set(one)), len(set(other))) > 1 else ""
+    return f"{fmean(one) - fmean(other):+.1f}{p}"
 
 
 def verdict(low: float, high: float) -> str:

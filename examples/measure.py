@@ -37,7 +37,7 @@ from examples.candidates import Candidates, draw, propose, search, unite, writin
 from examples.fasttrees.commands import grove
 from examples.findings import hours
 from examples.program import run_program
-from examples.provenance import commit, digests, machine
+from examples.provenance import TRAINED_AT, commit, digests, machine
 from examples.result_files import MODELS, Result, result_name
 from examples.sample import Sample, read_sample
 from examples.scores import judged, search_scores, syntaxgym
@@ -60,7 +60,6 @@ VARIANTS = {
 }
 SPLITS = ("train", "valid", "test")
 STEPS = 3000
-TRAINED_AT = "commit.txt"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+TRAINED_AT = "commit.txt"
+"""The file of a run with the commit that trained it."""
+
 
 def commit() -> str:
     """Return the commit of this file's checkout, with "+" if files were changed; or "unknown"."""

@@ -33,6 +33,7 @@ from accel.training.directory import write_text
 from examples.gpu_runs import GPU_RUNS
 from examples.one_thread import THREADS
 from examples.program import run_program
+from examples.provenance import TRAINED_AT
 from examples.queue_commands import Run, selected
 from examples.queue_results import collect, missing, of_best
 from examples.queue_runs import RUNS
@@ -41,7 +42,6 @@ from examples.small_runs import SMALL_RUNS
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 COLLECTED = CHECKOUT / "examples" / "results" / "queue"
-TRAINED_AT = "commit.txt"  # examples.measure reads it
 WITHOUT_GIT = "none"  # the commit of a checkout without history
 TRIES = 3  # of a command that a signal ends
 SIGNALLED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # of a training that was saved after a signal

@@ -14,6 +14,7 @@ from examples.queue_runs import RUNS
 from examples.result_files import NAMES
 
 Run = dict[str, Any]
+NOT_RUN = "not run: `make results DATA=data`"
 
 PARSERS = {
     "lstm": "LSTM over words and characters", "lstm-0.5": "LSTM, dropout 0.5",
@@ -78,7 +79,7 @@ def windows(runs: Sequence[Run]) -> str:
     rows = [
         (*title, *(f"{100 * curves[name][epoch - 1][1]:.1f}" for epoch in WINDOW_EPOCHS))
         if name in curves
-        else (*title, "not run: `make results DATA=data`", *[""] * (len(WINDOW_EPOCHS) - 1))
+        else (*title, NOT_RUN, *[""] * (len(WINDOW_EPOCHS) - 1))
         for name, title in WINDOWS.items()
     ]
     return table(("model", "words that a master gate sees", *(f"epoch {n}" for n in WINDOW_EPOCHS)), rows, n_names=1)

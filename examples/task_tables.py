@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from accel.evaluation.significance import welch
-from examples.markdown import spread, table
+from examples.markdown import less, spread, table
 from examples.task_results import TaskResult, value_of
 from examples.treeformer import sizes
 
@@ -245,10 +244,7 @@ def _row(
 def _difference(task: TaskTable, results: Sequence[TaskResult], model: str, baseline: Sequence[float]) -> str:
     """Return the difference of the first measure to the model that the others are compared with, and Welch's p."""
     values = _values(results, model, next(iter(task.measures)))
-    if model == task.against or len(values) < 2:
-        return ""
-    p = f" ({welch(values, baseline).p:.2g})" if min(len(set(values)), len(set(baseline))) > 1 else ""
-    return f"{fmean(values) - fmean(baseline):+.1f}{p}"
+    return "" if model == task.against or len(values) < 2 else less(values, baseline)
 
 
 def task_sources(results: Sequence[TaskResult]) -> str:
