@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
 from contextlib import suppress
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
 from accel.cuda import forms, products
-from accel.cuda.support import cublaslt
+from accel.cuda.support import cublaslt, gpu
 from accel.cuda.support.cublaslt import MOST_ALIGNED, SIGNATURES, WORKSPACE, Library
 from accel.verify.cuda_host import cublaslt as stand_in
 from accel.verify.cuda_host import launcher
@@ -128,6 +130,15 @@ def test_cublaslt_itself_takes_the_descriptors() -> None:
             with pytest.raises(RuntimeError, match="status 7"):
                 library.set(kind, where, attribute, ctypes.c_int16(16))
     assert {name for name in SIGNATURES if not hasattr(libraries[0], name)} == set()
+
+
+def test_a_gpu_opens_the_library_with_the_types_of_its_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without them ctypes passes an address as an `int` of 32 bits."""
+    loaded = SimpleNamespace(**{name: SimpleNamespace() for name in SIGNATURES})
+    monkeypatch.setitem(sys.modules, "cupy", MagicMock())
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: loaded)
+    functions = gpu._cublaslt.__wrapped__()
+    assert {name: tuple(getattr(functions, name).argtypes) for name in SIGNATURES} == SIGNATURES
 
 
 @pytest.mark.parametrize("name", STEPS)

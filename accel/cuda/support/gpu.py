@@ -17,6 +17,7 @@ import numpy as np
 
 from accel import BackendUnavailable
 from accel.cuda.device import REAL, SEQUENCES, STATIC_SHARED_LIMIT, Device, source_text
+from accel.cuda.support.cublaslt import declared
 from accel.cuda.support.graphs import captured_by_cupy
 from accel.cuda.support.streams import sent
 
@@ -79,7 +80,7 @@ def _cublaslt() -> Any:
     cupy.cuda.device.get_cublas_handle()  # loads cuBLAS, which loads cuBLASLt: from here on its name finds it
     name = f"libcublasLt.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
     try:
-        return ctypes.CDLL(name)
+        return declared(ctypes.CDLL(name))
     except OSError as cause:
         raise BackendUnavailable(f"cuBLASLt is missing ({cause}): leave out --kernels fast") from cause
 
