@@ -36,7 +36,6 @@ from benchmarks.timing import CLOCKS, Clock, Times
 from refimpl.trees import action_type, actions
 
 Call = Callable[[], Any]
-SIDES = ("inside PyTorch", "Grove", "plain PyTorch")
 
 
 def stack_of(kind: str) -> dict[str, Call]:

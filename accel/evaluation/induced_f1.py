@@ -175,18 +175,6 @@ def _binary_spans(n_words: int, last_of_left: Callable[[int, int], int]) -> Span
     return spans
 
 
-def atoms(begins_word: Sequence[bool]) -> Spans:
-    """Return the spans of words of several pieces: the atoms of a tree over the pieces.
-
-    Examples
-    --------
-    >>> atoms([True, True, False, False, True])
-    [(1, 3)]
-    """
-    first = [i for i, begins in enumerate(begins_word) if begins]
-    return [(i, j - 1) for i, j in zip(first, [*first[1:], len(begins_word)], strict=True) if i < j - 1]
-
-
 def label_counts(gold: Sequence[GoldSentence]) -> Counter[str]:
     """Return how many constituents of two words or more have each label, cut as in `label_recall`."""
     cut = ({(bare_label(label), i, j) for label, i, j in sentence.constituents} for sentence in gold)

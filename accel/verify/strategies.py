@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import cycle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,16 +48,6 @@ def make_tree(shape: str, n_words: int, seed: int) -> Tree:
             j = min(len(leaves), i + int(draw.integers(1, 4)))
             leaves[i:j] = [Tree("ABC"[int(draw.integers(3))], tuple(leaves[i:j]))]
     return Tree("S", tuple(leaves))
-
-
-def proposals_of(n_words: int, seeds: Iterable[int]) -> list[Tree]:
-    """Return different trees over the same words."""
-
-    def over(tree: Tree, words: Iterator[str]) -> Tree:
-        return Tree(tree.label, tuple(over(x, words) if isinstance(x, Tree) else next(words) for x in tree.children))
-
-    drawn = (make_tree(shape, n_words, seed) for seed in seeds for shape in SHAPES)
-    return list(dict.fromkeys(over(tree, cycle("abac")) for tree in drawn))
 
 
 def trees(max_words: int = 8) -> st.SearchStrategy[Tree]:

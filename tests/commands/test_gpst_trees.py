@@ -12,7 +12,6 @@ import pytest
 from safetensors.numpy import load_file
 
 import accel
-from accel.evaluation.induced_f1 import atoms
 from accel.parsing.distances import induced_tree
 from accel.parsing.gpst import spans_of
 from accel.trained.opening import open_model
@@ -21,6 +20,7 @@ from refimpl.gpst.inside_outside import inside, post_order
 from refimpl.gpst.parser import split_scores
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
 from refimpl.layers import linear
+from tests.fixtures.enumerated_trees import atoms
 from tests.fixtures.gpst_runs import closed, exact, pieces, reference_config, text
 
 __all__ = ["closed", "pieces", "text"]

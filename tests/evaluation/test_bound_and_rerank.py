@@ -30,11 +30,11 @@ from accel.evaluation.bound_and_rerank import (
 from accel.evaluation.evalb import COLLINS
 from accel.scoring import trees as score
 from accel.trained.opening import Model
-from accel.verify.strategies import proposals_of
 from refimpl.transformer_grammars import marginal
 from refimpl.trees import Tree, words
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.device_parameters import on_device
+from tests.fixtures.enumerated_trees import proposals_of
 from tests.fixtures.transformer_grammar_models import VARIANTS, parameters_of
 
 GROUPS = [proposals_of(n, range(1))[:most] for n, most in ((3, 4), (1, 2), (4, 3), (2, 1), (5, 3), (2, 2))]

@@ -20,7 +20,6 @@ from accel.evaluation.induced_f1 import (
     ParseScore,
     Preset,
     Spans,
-    atoms,
     oracle_spans,
     score,
     score_baselines,
@@ -34,6 +33,7 @@ from refimpl.gpst.pruned_chart import pruned_chart
 from refimpl.trees import Tree
 from refimpl.trees import spans as spans_of
 from refimpl.trees import words as words_of
+from tests.fixtures.enumerated_trees import atoms
 
 VINKEN = """
 ( (S (NP-SBJ (NP (NNP Mr.) (NNP Vinken)) (, ,) (ADJP (NP (CD 61) (NNS years)) (JJ old)) (, ,))

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accel
-from accel.evaluation.induced_f1 import atoms
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.gpst import model as gpst
 from accel.parsing.gpst import inside_spans, left_to_right_spans, spans_of
@@ -22,6 +21,7 @@ from refimpl.gpst.inside_outside import induced_tree, inside
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
 from refimpl.layers import embedding, linear
 from tests.fixtures.device_parameters import on_device
+from tests.fixtures.enumerated_trees import atoms
 
 CONFIG = gpst.Config(
     13, d_model=8, n_heads=2, type_layers=1, token_layers=1, d_compose=4, compose_heads=2, compose_layers=1, d_score=3,

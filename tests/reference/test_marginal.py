@@ -16,7 +16,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accel.data.files.brackets import read_trees
-from accel.verify.strategies import proposals_of
 from refimpl.transformer_grammars import marginal
 from refimpl.transformer_grammars.marginal import (
     document_logps,
@@ -28,6 +27,7 @@ from refimpl.transformer_grammars.marginal import (
     word_prefix_logps,
 )
 from refimpl.trees import ActionType, Tree, action_type, actions, words
+from tests.fixtures.enumerated_trees import proposals_of
 
 VECTORS = sorted((Path(__file__).parents[2] / "specs/vectors/transformer_grammars/marginal").glob("*.json"))
 INF = math.inf

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import sentencepiece
 
-PAD, UNKNOWN, FIRST, SEPARATOR, MASK = "<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"
+UNKNOWN, FIRST, SEPARATOR, MASK = "<unk>", "[CLS]", "[SEP]", "[MASK]"
 
 
 @dataclass(frozen=True)

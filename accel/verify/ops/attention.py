@@ -73,10 +73,6 @@ def sparse_of_sizes(
     return Case(position_arrays("unit", 0, 2, heads, width) | {"rate": rate, "seed": 7}, [example])
 
 
-def n_edges(example: Example) -> int:
-    return sum(len(s) for s in example["keys"])
-
-
 def ref_sparse(shared: Example, example: Example, start: int, attend: Attend = attention.sparse_attention) -> Outputs:
     heads = shared["content_bias"].shape[0]
     sizes = [len(s) for s in example["keys"]]
