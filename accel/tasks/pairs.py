@@ -30,7 +30,7 @@ from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Config
-from accel.search.beam import translate
+from accel.search.translations import translations as translate
 from accel.tasks.encoder_decoder import (
     TRAINING,
     add_model_arguments,
@@ -89,6 +89,11 @@ def parallel_files(folder: Path, settings: dict[str, Any], name: str) -> tuple[C
     except FileNotFoundError as error:
         use = f"use {'--source, --target and ' * (len(ends) > 1)}--{name}-stem for other names"
         raise ValueError(f"{error.filename}: no such file, nor one ending in .xz or .gz; {use}") from error
+
+
+def tested_files(data: Path, settings: dict[str, Any]) -> tuple[Column, Column]:
+    """Return the test files that `evaluate` of a task reads."""
+    return parallel_files(data, settings, "test")
 
 
 def _ends_of(settings: dict[str, Any]) -> tuple[str, ...]:
@@ -192,11 +197,8 @@ def outputs_of(
 
 
 def translations(ops: ModuleType, model: Model, sources: Sequence[Sequence[str]], **options: Any) -> list[list[str]]:
-    """Return the words of the best targets; `options` are those of `accel.search.beam.translate`."""
-    vocabulary: Vocabulary = model.vocabulary
-    encoded = [vocabulary.encode_words(words) for words in sources]
-    targets = translate(ops, model.config, model.parameters, encoded, **options)
-    return [vocabulary.decode(target) for target in targets]
+    """Return the words of the best targets; `options` are those of `accel.search.translations.translations`."""
+    return [list(target.words) for target in translate(ops, model, sources, **options)]
 
 
 def accuracies(

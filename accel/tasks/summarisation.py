@@ -34,6 +34,7 @@ from accel.tasks.pairs import (
     parallel_files,
     parallel_names,
     read_test,
+    tested_files,
     translations,
 )
 from accel.trained.kinds import CONTEXTS, can
@@ -133,11 +134,6 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 def evaluation_options(model: Model) -> tuple[str, ...]:
     """Return the options that `evaluate` takes for a model."""
     return ("average", "write", "top_k", "sync") if can(model, CONTEXTS) else EVALUATION
-
-
-def tested_files(data: Path, settings: dict[str, Any]) -> tuple[Column, Column]:
-    """Return the test files that `evaluate` reads."""
-    return parallel_files(data, settings, "test")
 
 
 def evaluate(

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.data.batches.sequence_pairs import Column, read_parallel
+from accel.data.batches.sequence_pairs import read_parallel
 from accel.tasks.encoder_decoder import RECIPES, TRAINING
 from accel.tasks.job import Job
 from accel.tasks.pairs import (
@@ -22,7 +22,7 @@ from accel.tasks.pairs import (
     add_parallel_arguments,
     build_parallel,
     outputs_of,
-    parallel_files,
+    tested_files,
     translations,
 )
 from accel.trained.opening import Model
@@ -74,11 +74,6 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 def evaluation_options(model: Model) -> tuple[str, ...]:
     """Return the options that `evaluate` takes for a model."""
     return EVALUATION
-
-
-def tested_files(data: Path, settings: dict[str, Any]) -> tuple[Column, Column]:
-    """Return the test files that `evaluate` reads."""
-    return parallel_files(data, settings, "test")
 
 
 def evaluate(
