@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+from accel.commands.brackets import print_score
 from accel.commands.opened import figures, progress, written_line_by_line
 from accel.commands.search_options import search_of
 from accel.commands.threads import processes
-from accel.data.corpora.treebank import Reading, read_sentences, tags
+from accel.data.corpora.treebank import Reading, read_sentences
 from accel.data.files.lines import errors_at, is_standard, place
-from accel.evaluation.bound_and_rerank import bracket_score, has_tags
+from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.labelled import labelled_trees
 from accel.parsing.propose import Sentence, read_words
@@ -64,16 +65,7 @@ def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
 def _print_score(parsed: list[tuple[Sentence, Tree]], n_sentences: int) -> None:
     """Print EVALB's scores of the sentences that have a tree, and their share."""
     gold = [sentence.tree for sentence, _ in parsed if sentence.tree is not None]
-    score = bracket_score([tree for _, tree in parsed], gold, COLLINS)
-    print(f"F1              {score.f1:.2f}")
-    print(f"recall          {score.recall:.2f}")
-    print(f"precision       {score.precision:.2f}")
-    print(f"complete match  {score.complete_match:.2f}")
-    print(f"sentences       {score.valid} scored, {score.errors} with errors, {score.skipped} skipped")
-    if (n_untagged := sum(tags(tree) is None for tree in gold)) and not has_tags(gold):
-        print("tags            none in the gold trees: punctuation counts as words do")
-    elif n_untagged:
-        print(f"tags            not of all words in {n_untagged} gold trees: these words count as words do")
+    print_score(bracket_score([tree for _, tree in parsed], gold, COLLINS), gold)
     print(f"coverage        {len(parsed) / n_sentences:.4f} ({len(parsed)} of {n_sentences} sentences)")
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from accel.commands import opened as models
 from accel.commands import proposed
+from accel.commands.brackets import print_score
 from accel.commands.threads import processes
 from accel.data.corpora.gathered import summary
-from accel.data.corpora.treebank import tags
 from accel.data.files.lines import read_lines
-from accel.evaluation.bound_and_rerank import bracket_score, choose, has_tags
+from accel.evaluation.bound_and_rerank import bracket_score, choose
 from accel.evaluation.evalb import COLLINS, EvalbParameters, Score, read_parameters
 
 
@@ -51,18 +51,8 @@ def run(options: argparse.Namespace) -> int:
         ]
         proposed.write_rows(options.rows, sentences, "log p\tmatched\tgold\tchosen", values)
     with models.figures(options.out, options.rows):
-        print(f"F1              {score.f1:.2f}")
-        print(f"recall          {score.recall:.2f}")
-        print(f"precision       {score.precision:.2f}")
-        print(f"complete match  {score.complete_match:.2f}")
-        print(f"sentences       {score.valid} scored, {score.errors} with errors, {score.skipped} skipped")
-        for name, value in summary(sentences):
-            if name == "skipped":
-                print(f"skipped         {value}")
-        if (n_untagged := sum(tags(tree) is None for tree in sentences.gold)) and not has_tags(sentences.gold):
-            print("tags            none in the gold trees: punctuation counts as words do")
-        elif n_untagged:
-            print(f"tags            not of all words in {n_untagged} gold trees: these words count as words do")
+        skipped = (value for name, value in summary(sentences) if name == "skipped")
+        print_score(score, sentences.gold, skipped)
     return 0
 
 
