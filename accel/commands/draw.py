@@ -13,10 +13,10 @@ from accel.autodiff.arrays import host
 from accel.commands.numbers import at_least
 from accel.commands.opened import add_max_height, check_outs, write_out
 from accel.data.corpora.sequences import read_given, read_whole, require_known
-from accel.data.corpora.treebank import Reading, Sentence, TreebankError
+from accel.data.corpora.treebank import Reading, Sentence
 from accel.data.files.archive import archive_of
 from accel.data.files.brackets import read_trees
-from accel.data.files.lines import is_standard
+from accel.data.files.lines import LineError, is_standard
 from accel.drawing.attention import attention_weights
 from accel.drawing.chart import chart_of_run, parse_of_run
 from accel.drawing.curves import draw_losses
@@ -143,7 +143,7 @@ def _read_typed(text: str, reading: Reading) -> Sentence:
         raise PictureError(f"{shortened(text)}: {len(trees)} trees: give one, or a file and --number")
     try:
         [sentence] = read_given(trees, reading)
-    except TreebankError as error:
+    except LineError as error:
         raise PictureError(f"{shortened(text)}: {error.reason}") from error
     return sentence._replace(line=0)
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accel.commands.opened import check_outs, figures, replaced
-from accel.data.corpora.treebank import Reading, Sentence, TreebankError, read_sentences, read_treebank
+from accel.data.corpora.treebank import Reading, Sentence, read_sentences, read_treebank
 from accel.data.files.brackets import without_preterminals
+from accel.data.files.lines import LineError
 from accel.data.files.progress import progress
 from accel.data.published.rnng_oracles import read_oracle
 from accel.data.published.treebank_folders import (
@@ -115,7 +116,7 @@ def _with_classes(path: Path, sentence: Sentence, vocabulary: Vocabulary) -> Tre
     try:
         ids = vocabulary.encode(without_preterminals(sentence.tree))
     except VocabularyError as error:
-        raise TreebankError(path, sentence.line, 0, f"{error}: give more training sections") from error
+        raise LineError(path, sentence.line, f"{error}: give more training sections") from error
     return tree_from_actions(vocabulary.decode(ids))
 
 
@@ -163,7 +164,7 @@ def _text(options: argparse.Namespace) -> None:
             for word in sentence.words:
                 if word.split() != [word]:
                     reason = f"the word {word!r}: text is split at the blank in it: write the word without"
-                    raise TreebankError(options.path, sentence.line, 0, reason)
+                    raise LineError(options.path, sentence.line, reason)
             file.write(" ".join(sentence.words) + "\n")
             n_sentences, n_words = n_sentences + 1, n_words + len(sentence.words)
     _print_file(options.out, Counts(n_sentences, n_words))

@@ -15,8 +15,7 @@ from accel.commands import opened as models
 from accel.commands.opened import line_by_line
 from accel.data.batches.text import EOS
 from accel.data.corpora.sequences import encode_sentences, read_whole, unknown
-from accel.data.corpora.treebank import TreebankError
-from accel.data.files.lines import read_word_lines
+from accel.data.files.lines import LineError, read_word_lines
 from accel.scoring.text import sentence_logps
 from accel.scoring.trees import event_logps, events_of
 from refimpl.trees import ActionType
@@ -61,7 +60,7 @@ def _score_trees(options: argparse.Namespace) -> int:
     model = opened.models[0]
     lines = list[int]()  # of trees that are left out
     sentences = list(read_whole(options.trees, opened.reading, lines))
-    unread = [TreebankError(options.trees, line, 0, _LEFT_OUT) for line in lines]
+    unread = [LineError(options.trees, line, _LEFT_OUT) for line in lines]
     found = unknown(options.trees, sentences, model.vocabulary)
     places = [*(sentence.line for sentence in sentences), *lines]
     if opened.reading.documents == "none":  # a line may hold several trees, which have numbers

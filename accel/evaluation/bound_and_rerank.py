@@ -197,7 +197,7 @@ def _job_logps(ops: ModuleType, models: Sequence[Model], job: _Job, **options: A
 
 
 def known_to(model: Model, path: Path) -> Callable[[list[Sentence]], None]:
-    """Return a function that raises TreebankError for proposals that the model cannot read, as `scored` takes them."""
+    """Return a function that raises LineError for proposals that the model cannot read, as `scored` takes them."""
 
     def check(group: list[Sentence]) -> None:
         require_known(path, group[:1] if of_words(model) else group, model.vocabulary)

@@ -166,7 +166,7 @@ def read_gold(path: str | Path, reading: Reading) -> Iterator[Sentence]:
 
     Raises
     ------
-    TreebankError
+    LineError
         As `accel.data.corpora.treebank.read_sentences` does.
     """
     for tagged in read_sentences(path, replace(reading, drop_preterminals=False)):

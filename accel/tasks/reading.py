@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from accel.data.corpora.treebank import Reading, TreebankError, survey
+from accel.data.corpora.treebank import Reading, survey
+from accel.data.files.lines import LineError
 from accel.trained.options import OptionError
 from accel.training.directory import SETTINGS, load_settings
 
@@ -50,7 +51,7 @@ def training_reading(options: argparse.Namespace, reading: Reading) -> tuple[Rea
     reading, notes = changed(reading, options), []
     try:
         counts = survey(options.data, reading)
-    except TreebankError as error:
+    except LineError as error:
         if error.reason.startswith("terminal outside the root"):
             use = "trees in brackets, such as (S (NP they) (VP sing)); for text --task language_model or gpst"
             raise ValueError(f"{error}; use {use}") from error

@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any
 
 from accel.data.batches.sentences import Example
-from accel.data.corpora.treebank import TreebankError
 from accel.data.files.lines import LineError
 from accel.data.published import glue
 from accel.data.published.sentiment import BINARY, FINE, read_sentiment
@@ -84,11 +83,11 @@ def _read(classes: tuple[str, ...], path: Path, phrases: bool = False) -> list[E
         return [x._replace(label=BINARY[int(x.label)]) for x in glue.read_file("sst2", path).examples]
     try:
         examples = list(read_sentiment(path, classes, phrases=phrases))
-    except TreebankError as error:
+    except LineError as error:
         if "outside the root" not in error.reason:
             raise
         forms = "use trees with a class at every node, as (3 (2 It) (3 works)), or a .tsv of GLUE's SST-2"
-        raise TreebankError(error.path, error.line, error.column, f"{error.reason}; {forms}") from error
+        raise LineError(error.path, error.line, f"{error.reason}; {forms}", error.column) from error
     if not examples:
         raise LineError(path, 0, "no examples in this file: neutral trees are left out without --fine")
     return examples

@@ -11,8 +11,8 @@ from typing import Any
 
 from accel.data.batches.constituents import Encoded, encode_bracketed, parser_batches
 from accel.data.corpora.constituents import Bracketed, read_bracketed
-from accel.data.corpora.treebank import Reading, TreebankError
-from accel.data.files.lines import errors_at
+from accel.data.corpora.treebank import Reading
+from accel.data.files.lines import LineError, errors_at
 from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.bound_and_rerank import bracket_score
@@ -157,7 +157,7 @@ def _check_gold(model: Model, path: Path) -> None:
     for sentence in read_gold(path, model.reading):
         if not sentence.words:
             reason = "not every word has a part-of-speech tag: --test has all its trees parsed: remove this one from it"
-            raise TreebankError(path, sentence.line, 0, reason)
+            raise LineError(path, sentence.line, reason)
     for sentence in _read_gold(model, path)[0]:
         with errors_at(path, sentence.line):
             encode_words(model, sentence.words)
@@ -184,7 +184,7 @@ def _read(
     untagged: list[int] = []
     sentences, longer = read_bracketed(path, reading, max_words, untagged, with_tags=with_tags)
     if not sentences:
-        raise TreebankError(path, 0, 0, f"every one of {longer} sentences has more than {max_words} words")
+        raise LineError(path, 0, f"every one of {longer} sentences has more than {max_words} words")
     notes = [f"{path.name}: {longer:,} of more than {max_words} words left out"] if longer else []
     return sentences, notes + ([f"{path.name}: {len(untagged):,} without tags left out"] if untagged else [])
 
@@ -195,5 +195,5 @@ def _encode(
     """Return the sentences whose chains are known, and notes on the others."""
     encoded, unknown = encode_bracketed(path, sentences, vocabulary, tags)
     if not encoded:
-        raise TreebankError(path, 0, 0, f"every one of {unknown} trees has a chain of labels that was never seen")
+        raise LineError(path, 0, f"every one of {unknown} trees has a chain of labels that was never seen")
     return encoded, [f"{path.name}: {unknown:,} with a chain of labels never seen left out"] if unknown else []

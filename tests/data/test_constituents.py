@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from accel.autodiff.arrays import host
 from accel.data.batches.constituents import assemble, encode_bracketed, parser_batches, pieces_of, span_number
 from accel.data.corpora.constituents import Bracketed, bracketed, constituents, read_bracketed, tree_of
-from accel.data.corpora.treebank import Reading, TreebankError
+from accel.data.corpora.treebank import Reading
+from accel.data.files.lines import LineError
 from accel.data.vocabularies.affixes import AFFIXES, affixes_of
 from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary
@@ -72,7 +73,7 @@ def test_a_treebank_without_its_tags(tmp_path: Path) -> None:
     assert both[0] == (*sentences[0][:3], ["DT", "NN", "VBZ"]) and both[1][:3] == sentences[1][:3]
     path.write_text("(S (NP the bird))\n(S (NN bird))\n")
     for with_tags in (False, True):
-        with pytest.raises(TreebankError, match=r"trees:1: not every word has a part-of-speech tag"):
+        with pytest.raises(LineError, match=r"trees:1: not every word has a part-of-speech tag"):
             read_bracketed(path, READING, 9, with_tags=with_tags)
         left_out: list[int] = []
         others = replace(READING, leave_out_untagged=True)
@@ -89,7 +90,7 @@ def test_unknown_chains_are_counted_and_unknown_words_named() -> None:
     assert encoded[0].tags == [-1, 1, -1]
     assert unknown == 1 and len(encoded) == 1
     assert encoded[0].spans.tolist() == [5, 3] and encoded[0].labels.tolist() == [1, 0]
-    with pytest.raises(TreebankError, match=r"file:1: the word 'zebra' is not in the closed vocabulary of 3"):
+    with pytest.raises(LineError, match=r"file:1: the word 'zebra' is not in the closed vocabulary of 3"):
         encode_bracketed("file", sentences_of(Tree("S", ("zebra",))), vocabulary)
     with pytest.raises(ValueError, match="an empty sentence"):
         pieces_of(vocabulary, [])

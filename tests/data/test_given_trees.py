@@ -8,7 +8,8 @@ import pytest
 
 from accel.data.corpora.gathered import given_proposals
 from accel.data.corpora.sequences import read_given, read_whole
-from accel.data.corpora.treebank import Reading, TreebankError
+from accel.data.corpora.treebank import Reading
+from accel.data.files.lines import LineError
 from refimpl.trees import Tree
 
 TAGGED = ["(S (NP-SBJ (DT the) (NN dog)) (VP (-NONE- *) (VB sees)))", "(S (NP (NN dogs)))"]
@@ -57,7 +58,7 @@ def test_proposals_in_memory() -> None:
         ("(S a b", "trees:2:1: unclosed bracket.*, in sentence 2"),
         ("(S a b c)", "trees:2: other words than the first tree of sentence 2 has"),
     ):
-        with pytest.raises(TreebankError, match=message):
+        with pytest.raises(LineError, match=message):
             given_proposals(None, [trees, [trees[0], other]], Reading())
 
 
@@ -70,6 +71,6 @@ def test_proposals_in_memory() -> None:
     ],
 )
 def test_wrong_trees_have_their_number(trees: list[str], number: int, reason: str) -> None:
-    with pytest.raises(TreebankError, match=reason) as error:
+    with pytest.raises(LineError, match=reason) as error:
         list(read_given(trees, Reading()))
     assert error.value.line == number

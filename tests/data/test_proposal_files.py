@@ -12,7 +12,8 @@ import pytest
 
 from accel.data.corpora.gathered import gather
 from accel.data.corpora.proposals import stream_proposals
-from accel.data.corpora.treebank import Reading, Sentence, TreebankError
+from accel.data.corpora.treebank import Reading, Sentence
+from accel.data.files.lines import LineError
 
 ROWS = 40  # of a sentence
 
@@ -74,7 +75,7 @@ def test_a_named_pipe_is_read_as_the_file(tmp_path: Path) -> None:
         if reads:
             assert groups(pipe) == groups(plain)
         else:
-            with pytest.raises(TreebankError, match="pipe:2: other words"):
+            with pytest.raises(LineError, match="pipe:2: other words"):
                 groups(pipe)
         writer.join()
 

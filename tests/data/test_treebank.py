@@ -17,13 +17,13 @@ from accel.data.corpora import treebank
 from accel.data.corpora.treebank import (
     Corpus,
     Reading,
-    TreebankError,
     encode_trees,
     load_corpus,
     read_sentences,
     read_treebank,
 )
 from accel.data.files import encoded
+from accel.data.files.lines import LineError
 from accel.data.vocabularies.building import build
 from refimpl.trees import Tree, actions, words
 
@@ -90,7 +90,7 @@ def test_a_line_may_hold_several_trees(write: Any, documents: str) -> None:
 def test_a_byte_order_mark_is_skipped(write: Any) -> None:
     (first, *_) = read_sentences(write(TEXT.encode("utf-8-sig")))
     assert first.tree.label == "S"
-    with pytest.raises(TreebankError, match="trees.txt:1:3: empty label"):
+    with pytest.raises(LineError, match="trees.txt:1:3: empty label"):
         list(read_sentences(write("(S()".encode("utf-8-sig"))))
 
 
@@ -118,7 +118,7 @@ def test_bad_files_are_refused_by_line_and_column(
     write: Any, text: str | bytes, reading: Reading, line: int, column: int, reason: str
 ) -> None:
     path = write(text)
-    with pytest.raises(TreebankError, match=reason) as error:
+    with pytest.raises(LineError, match=reason) as error:
         list(read_sentences(path, reading))
     assert (error.value.line, error.value.column) == (line, column)
     assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
@@ -129,7 +129,7 @@ def test_broken_archives_are_named(write: Any, name: str) -> None:
     pack = {"trees.xz": lzma.compress, "trees.gz": gzip.compress}[name]
     whole = pack((TEXT * 2000).encode())
     for broken in (b"not an archive", whole[: len(whole) // 2]):
-        with pytest.raises(TreebankError, match=f"{name}.*broken archive"):
+        with pytest.raises(LineError, match=f"{name}.*broken archive"):
             list(read_sentences(write(broken, name)))
 
 
@@ -141,7 +141,7 @@ def test_an_encrypted_archive_is_named(tmp_path: Path) -> None:
         at = content.index(header) + flags
         content = content[:at] + bytes([content[at] | 1]) + content[at + 1 :]
     (tmp_path / "data.zip").write_bytes(content)
-    with pytest.raises(TreebankError, match="data.zip/trees: broken archive, or none at all: .*encrypted"):
+    with pytest.raises(LineError, match="data.zip/trees: broken archive, or none at all: .*encrypted"):
         list(read_sentences(tmp_path / "data.zip" / "trees"))
 
 
@@ -204,7 +204,7 @@ def test_a_file_in_an_archive_is_encoded(tmp_path: Path) -> None:
 def test_nothing_is_left_of_a_failed_encoding(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, cache = write(TEXT + "(S (NP it)\n"), tmp_path / "cache"
     vocabulary = build(read_treebank(write(TEXT, "good.txt")))
-    with pytest.raises(TreebankError, match="unclosed"):
+    with pytest.raises(LineError, match="unclosed"):
         load_corpus(path, vocabulary, cache)
     assert list(cache.iterdir()) == []
 
@@ -244,13 +244,13 @@ def test_symbols_outside_the_vocabulary_are_named_with_their_line(
     write: Any, tmp_path: Path, text: str, message: str
 ) -> None:
     vocabulary = build(read_treebank(write(TEXT)))
-    with pytest.raises(TreebankError, match=message):
+    with pytest.raises(LineError, match=message):
         load_corpus(write(text, "bad.txt"), vocabulary, tmp_path / "cache")
 
 
 def test_documents_need_their_label(write: Any, tmp_path: Path) -> None:
     path = write(TEXT)
-    with pytest.raises(TreebankError, match="the label 'DOC' is not in the vocabulary"):
+    with pytest.raises(LineError, match="the label 'DOC' is not in the vocabulary"):
         load_corpus(path, build(read_treebank(path)), tmp_path / "cache", Reading(documents="blank"))
 
 
@@ -284,7 +284,7 @@ def test_trees_without_tags_are_refused_or_left_out(write: Any, tmp_path: Path) 
     """A tag over two words, or a word without one, would lose a constituent if tags were dropped."""
     text = "(S (NN a) (VB b))\n(S (NN a c) (VB b))\n(S (NN a) b)\n(S (NN b))\n"
     path, drop = write(text), Reading(drop_preterminals=True)
-    with pytest.raises(TreebankError, match=r":2: .*--leave-out-untagged.*--keep-tags"):
+    with pytest.raises(LineError, match=r":2: .*--leave-out-untagged.*--keep-tags"):
         list(read_sentences(path, drop))
     lines: list[int] = []
     leave_out = Reading(drop_preterminals=True, leave_out_untagged=True)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.data.corpora.treebank import TreebankError
 from accel.data.files.brackets import read_trees
+from accel.data.files.lines import LineError
 from accel.data.published.wsj import WORD_TAGS, GoldSentence, filtered, read_gold
 from accel.evaluation.induced_f1 import (
     BASELINES,
@@ -83,10 +83,10 @@ def test_read_gold(tmp_path: Path) -> None:
     path.write_text("(S (NP-1 The dog) 61 .)\n")
     gold = GoldSentence(["The", "dog", "61", "."], [("S", 0, 3), ("NP", 0, 1)], line=1)
     assert list(read_gold(path, "plain")) == [gold]
-    with pytest.raises(TreebankError, match=":1: not every word has a part-of-speech tag"):
+    with pytest.raises(LineError, match=":1: not every word has a part-of-speech tag"):
         list(read_gold(path))
     path.write_text(eleven)
-    with pytest.raises(TreebankError, match="wsj10 leaves no sentence"):
+    with pytest.raises(LineError, match="wsj10 leaves no sentence"):
         list(read_gold(path, "wsj10"))
     with pytest.raises(ValueError, match="unknown convention 'wsj40'"):
         list(read_gold(path, "wsj40"))

@@ -17,9 +17,9 @@ import numpy as np
 from accel.autodiff.arrays import Array, joined, offsets_of, on_device
 from accel.data.batches.sized import SizedBatches
 from accel.data.corpora.constituents import Bracketed
-from accel.data.corpora.treebank import TreebankError
+from accel.data.files.lines import errors_at
 from accel.data.vocabularies.affixes import AFFIXES, affixes_of
-from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
+from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary
 
 
 class Encoded(NamedTuple):
@@ -105,7 +105,7 @@ def encode_bracketed(
 
     Raises
     ------
-    TreebankError
+    LineError
         At the line of a tree with a word outside a closed vocabulary.
     """
     numbers = {chain: number for number, chain in enumerate(vocabulary.labels)}
@@ -115,10 +115,8 @@ def encode_bracketed(
         if not all(chain in numbers for chain, _, _ in constituents):
             unreachable += 1
             continue
-        try:
+        with errors_at(path, line):
             pieces = pieces_of(vocabulary, sentence)
-        except VocabularyError as error:
-            raise TreebankError(path, line, 0, str(error)) from error
         spans = np.array([span_number(len(sentence), i, j) for _, i, j in constituents], np.int32)
         labels = np.array([numbers[chain] for chain, _, _ in constituents], np.int32)
         known = [tag_numbers.get(tag, -1) for tag in of_words or ()] if tags else None

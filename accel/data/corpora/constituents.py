@@ -96,7 +96,7 @@ def read_bracketed(
 
     Raises
     ------
-    TreebankError
+    LineError
         As `accel.data.corpora.treebank.read_sentences` does, which also fills `left_out`.
     """
     short, n_longer = [], 0

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 from accel.data.corpora.gathered import Draw, Sentences
-from accel.data.corpora.treebank import Reading, Sentence, TreebankError, without_tags
+from accel.data.corpora.treebank import Reading, Sentence, without_tags
 from accel.data.files.brackets import read_trees
 from accel.data.files.lines import LineError, place, read_lines
 from accel.data.files.progress import progress
@@ -37,9 +37,8 @@ def stream_draws(
     ------
     LineError
         At a line of another form, or whose number is below the one before; without replacement at a tree that comes
-        again; if there is no draw; as `read_lines` does.
-    TreebankError
-        At an ill-formed tree, or one with other words than the sentence's first tree.
+        again; if there is no draw; as `read_lines` does; at an ill-formed tree, or one with other words than the
+        sentence's first tree.
     """
     last = -1
     drawn = progress(
@@ -53,7 +52,7 @@ def stream_draws(
         for sentence, logp in rest:
             if words(sentence.tree) != words(first[0].tree):
                 reason = f"other words than the sentence's first tree has, line {first[0].line}"
-                raise TreebankError(path, sentence.line, 0, reason)
+                raise LineError(path, sentence.line, reason)
             if sentence.tree in places and not with_replacement:
                 raise LineError(path, sentence.line, "the same tree again: it was drawn with replacement")
             if sentence.tree not in places:
@@ -85,16 +84,16 @@ def beside(
 
     Raises
     ------
-    TreebankError
+    LineError
         For draws of a sentence that `certain` does not have, or over other words.
     """
     rest = iter(certain)
     for trees, draws in drawn:
         taken = next(rest, None)
         if trees and taken is None:
-            raise TreebankError(path, trees[0].line, 0, f"more sentences than the other trees have: {len(certain)}")
+            raise LineError(path, trees[0].line, f"more sentences than the other trees have: {len(certain)}")
         if trees and taken and words(trees[0].tree) != words(taken[0].tree):
-            raise TreebankError(path, trees[0].line, 0, "other words than the other trees of the sentence have")
+            raise LineError(path, trees[0].line, "other words than the other trees of the sentence have")
         yield _joined(taken or [], trees, draws) if draws else ([], [])
     yield from (([], []) for _ in rest)
 
@@ -135,7 +134,7 @@ def _read(path: str | Path, reading: Reading, lines: Iterable[tuple[int, str]]) 
                 [blank + rest[1]], drop_traces=whole.drop_traces, drop_function_tags=whole.drop_function_tags
             )
         except TreeError as error:
-            raise TreebankError(path, line_number, error.column, error.reason) from error
+            raise LineError(path, line_number, error.reason, error.column) from error
         except ValueError:
             raise LineError(path, line_number, "not one tree after the log-probability") from None
         sentence = without_tags(path, Sentence(tree, line_number, last), whole)

@@ -18,7 +18,7 @@ from weakref import finalize
 
 from accel.data.corpora.proposals import ProposalFile, Proposals, Stream, counts_of, read_single, stream_proposals
 from accel.data.corpora.sequences import GIVEN, Trees, read_given
-from accel.data.corpora.treebank import Reading, Sentence, TreebankError, read_sentences
+from accel.data.corpora.treebank import Reading, Sentence, read_sentences
 from accel.data.files.lines import LineError, place, read_lines, read_once
 from refimpl.trees import Tree, words
 
@@ -94,15 +94,15 @@ def given_proposals(
 
 
 def _different(number: int, group: Trees, reading: Reading) -> list[Sentence]:
-    """Return the different proposals of a sentence; TreebankError with its number if their words differ."""
+    """Return the different proposals of a sentence; LineError with its number if their words differ."""
     try:
         read = list(read_given(group, reading))
-    except TreebankError as error:
-        raise TreebankError(GIVEN, error.line, error.column, f"{error.reason}, in sentence {number}") from error
+    except LineError as error:
+        raise LineError(GIVEN, error.line, f"{error.reason}, in sentence {number}", error.column) from error
     for other in read:
         if words(other.tree) != words(read[0].tree):
             reason = f"other words than the first tree of sentence {number} has: give the trees of each by themselves"
-            raise TreebankError(GIVEN, other.line, 0, reason)
+            raise LineError(GIVEN, other.line, reason)
     return list({sentence.tree: sentence for sentence in read}.values())
 
 
@@ -149,7 +149,7 @@ def gather(
 
     Raises
     ------
-    TreebankError, LineError
+    LineError
         As the readers do, and for proposals whose words are not those of the gold tree.
     ValueError
         If the numbers of sentences differ; if the model reads documents, and neither `gold` nor `documents` gives them.
@@ -228,12 +228,12 @@ def _reason(n_trees: int, n_words: int | None, max_words: int | None) -> str:
     return f"{n_words} words, more than {max_words}" if max_words is not None and n_words > max_words else ""
 
 
-def _other_words(path: Path, group: list[Sentence], gold: Path | None, gold_sentence: Sentence) -> TreebankError | None:
+def _other_words(path: Path, group: list[Sentence], gold: Path | None, gold_sentence: Sentence) -> LineError | None:
     """Return an error if the proposals are not over the words of the gold tree."""
     if not group or words(group[0].tree) == words(gold_sentence.tree):
         return None
     reason = f"other words than the gold tree has, {place(gold or '', gold_sentence.line)}: give both in one order"
-    return TreebankError(path, group[0].line, 0, reason)
+    return LineError(path, group[0].line, reason)
 
 
 def summary(sentences: Sentences) -> Iterator[tuple[str, str]]:

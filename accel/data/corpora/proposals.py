@@ -12,7 +12,7 @@ from itertools import chain, groupby, repeat
 from pathlib import Path
 
 from accel.data.corpora.sequences import read_whole
-from accel.data.corpora.treebank import Reading, Sentence, TreebankError, read_sentences
+from accel.data.corpora.treebank import Reading, Sentence, read_sentences
 from accel.data.files.lines import LineError, place
 from refimpl.trees import words
 
@@ -68,7 +68,7 @@ def stream_proposals(
 
     Raises
     ------
-    TreebankError
+    LineError
         As `accel.data.corpora.treebank.read_sentences` does, and at the line of a tree whose words are not those of
         the sentence's first tree.
     LineError
@@ -86,7 +86,7 @@ def stream_proposals(
                     f"other words than the sentence's first proposal has, {place(path, first.line)}: "
                     f"{'give every sentence its number' if numbered else 'put a blank line between sentences'}"
                 )
-                raise TreebankError(path, sentence.line, 0, reason)
+                raise LineError(path, sentence.line, reason)
             different.setdefault(sentence.tree, sentence)
         if numbered:
             number = int(first.name) if first.name.isascii() and first.name.isdigit() else 0

@@ -11,12 +11,12 @@ from accel.data.corpora.treebank import (
     Corpus,
     Reading,
     Sentence,
-    TreebankError,
     encode_trees,
     read_sentences,
     without_tags,
 )
 from accel.data.files.brackets import read_trees
+from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
 from refimpl.trees import Tree, TreeError
 
@@ -40,7 +40,7 @@ def encode_sentences(path: str | Path, sentences: list[Sentence], vocabulary: Vo
 
     Raises
     ------
-    TreebankError
+    LineError
         At the line of a tree with a word or a label that the vocabulary does not have.
     """
     try:
@@ -53,21 +53,21 @@ def encode_sentences(path: str | Path, sentences: list[Sentence], vocabulary: Vo
 
 
 def require_known(path: str | Path, sentences: list[Sentence], vocabulary: Vocabulary) -> None:
-    """Raise TreebankError at the line of a tree with a word or a label that the vocabulary does not have."""
+    """Raise LineError at the line of a tree with a word or a label that the vocabulary does not have."""
     for error in unknown(path, sentences, vocabulary):
         if error is not None:
             raise error
 
 
-def unknown(path: str | Path, sentences: list[Sentence], vocabulary: Vocabulary) -> list[TreebankError | None]:
+def unknown(path: str | Path, sentences: list[Sentence], vocabulary: Vocabulary) -> list[LineError | None]:
     """Return for every sentence read from `path` the word or label that the vocabulary does not have, or None."""
-    errors: list[TreebankError | None] = []
+    errors: list[LineError | None] = []
     for sentence in sentences:
         try:
             vocabulary.encode(sentence.tree)
             errors.append(None)
         except VocabularyError as error:
-            errors.append(TreebankError(path, sentence.line, 0, str(error)))
+            errors.append(LineError(path, sentence.line, str(error)))
     return errors
 
 
@@ -79,7 +79,7 @@ def read_given(trees: Trees, reading: Reading) -> Iterator[Sentence]:
 
     Raises
     ------
-    TreebankError
+    LineError
         Of the file "trees", at the number of a tree: as `read_sentences`, and for several trees in one string.
     """
     for number, given in enumerate([trees] if isinstance(trees, (str, Tree)) else trees, 1):
@@ -87,12 +87,12 @@ def read_given(trees: Trees, reading: Reading) -> Iterator[Sentence]:
         try:
             read = list(read_trees([str(given)], **drop))
         except TreeError as error:
-            raise TreebankError(GIVEN, number, error.column, error.reason) from error
+            raise LineError(GIVEN, number, error.reason, error.column) from error
         if len(read) != 1:
-            raise TreebankError(GIVEN, number, 0, f"{len(read)} trees in one string: give each by itself")
+            raise LineError(GIVEN, number, f"{len(read)} trees in one string: give each by itself")
         sentence = without_tags(GIVEN, Sentence(read[0], number, number - 1), reading)
         if sentence is None:
-            raise TreebankError(GIVEN, number, 0, "not every word has a part-of-speech tag to drop")
+            raise LineError(GIVEN, number, "not every word has a part-of-speech tag to drop")
         if reading.documents != "none" and sentence.tree.label != DOCUMENT:
             sentence = sentence._replace(tree=Tree(DOCUMENT, (sentence.tree,)))
         yield sentence

@@ -13,9 +13,9 @@ import numpy as np
 from accel.autodiff.arrays import offsets_of
 from accel.data.files.brackets import Brackets, Read, is_preterminal, without_preterminals
 from accel.data.files.encoded import Growing, load_encoded
-from accel.data.files.lines import LineError, place, read_lines
+from accel.data.files.lines import LineError, errors_at, place, read_lines
 from accel.data.files.progress import progress
-from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
+from accel.data.vocabularies.vocabulary import Vocabulary
 from refimpl.trees import ActionType, Tree, TreeError, words
 
 DOCUMENT = "DOC"
@@ -25,14 +25,6 @@ UNTAGGED = (
 )
 _FORMAT = 1  # of the encoded files; part of their hash
 _DTYPES = {"actions": np.int32, "offsets": np.int64, "terminals": np.int32, "words": np.int32}
-
-
-class TreebankError(ValueError):
-    """A file that cannot be read: its `path`, `line` and `column` (from 1; 0 if unknown), and the `reason`."""
-
-    def __init__(self, path: str | Path, line: int, column: int, reason: str) -> None:
-        super().__init__(f"{place(path, line, column)}: {reason}")
-        self.path, self.line, self.column, self.reason = str(path), line, column, reason
 
 
 @dataclass(frozen=True)
@@ -103,7 +95,7 @@ def read_sentences(
 
     Raises
     ------
-    TreebankError
+    LineError
         At its line and column: an ill-formed tree, a byte that is not UTF-8, a line without its document's name,
         a broken archive, a file without trees, a tree without tags where tags are to be dropped.
     """
@@ -116,13 +108,13 @@ def read_sentences(
             if read.is_tagged or not reading.drop_preterminals:
                 yield Sentence(read.tree, read.line, document, name)
             elif not reading.leave_out_untagged:
-                raise TreebankError(path, read.line, 0, UNTAGGED)
+                raise LineError(path, read.line, UNTAGGED)
             elif left_out is not None:
                 left_out.append(read.line)
-    except (TreeError, LineError) as error:
-        raise TreebankError(path, error.line, error.column, error.reason) from error
+    except TreeError as error:
+        raise LineError(path, error.line, error.reason, error.column) from error
     if empty:
-        raise TreebankError(path, 0, 0, "no trees in this file: give trees in brackets")
+        raise LineError(path, 0, "no trees in this file: give trees in brackets")
 
 
 def _read_trees(
@@ -140,7 +132,7 @@ def _read_trees(
                 line_name, tab, tree_text = text.partition("\t")
                 if not tab:
                     reason = "no name of a document, or number of a sentence, and tab before the tree: write one"
-                    raise TreebankError(path, line, 1, reason)
+                    raise LineError(path, line, reason, 1)
                 is_new = is_new or line_name != name
                 name, text = line_name, " " * len(line_name) + tab + tree_text
             number += is_new
@@ -156,7 +148,7 @@ def without_tags(path: str | Path, sentence: Sentence, reading: Reading) -> Sent
 
     Raises
     ------
-    TreebankError
+    LineError
         If tags are to be dropped and not every word has its own, unless such trees are left out.
     """
     if not reading.drop_preterminals:
@@ -165,7 +157,7 @@ def without_tags(path: str | Path, sentence: Sentence, reading: Reading) -> Sent
         return sentence._replace(tree=without_preterminals(sentence.tree))
     if reading.leave_out_untagged:
         return None
-    raise TreebankError(path, sentence.line, 0, UNTAGGED)
+    raise LineError(path, sentence.line, UNTAGGED)
 
 
 def tags(tree: Tree) -> list[str] | None:
@@ -247,7 +239,7 @@ def load_corpus(
 
     Raises
     ------
-    TreebankError
+    LineError
         As `read_sentences` does, and for a word or a label that the vocabulary does not have.
     """
     description = f"{_FORMAT} {reading} {vocabulary.to_json()}"
@@ -261,16 +253,12 @@ def _encode(path: str | Path, vocabulary: Vocabulary, reading: Reading, to: dict
         ids: list[int] = []
         n_words = 0
         for tree, line, *_ in sentences:
-            try:
+            with errors_at(path, line):
                 ids += vocabulary.encode(tree)
-            except VocabularyError as error:
-                raise TreebankError(path, line, 0, str(error)) from error
             n_words += len(words(tree))
         if reading.documents != "none":
-            try:
+            with errors_at(path, 0):
                 ids = vocabulary.wrap(DOCUMENT, ids)
-            except VocabularyError as error:
-                raise TreebankError(path, 0, 0, str(error)) from error
         encoded = np.array(ids, np.int32)
         actions.append(encoded)
         to["offsets"].append([actions.size])

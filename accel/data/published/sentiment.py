@@ -34,7 +34,7 @@ def read_sentiment(path: str | Path, classes: tuple[str, ...] = BINARY, *, phras
 
     Raises
     ------
-    LineError, TreebankError
+    LineError
         At its line: a label other than 0 to 4; an ill-formed tree; as `read_sentences` does.
     """
     if classes not in _NAMES:

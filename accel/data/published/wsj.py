@@ -14,8 +14,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from accel.data.corpora.treebank import TreebankError, read_sentences, tags
+from accel.data.corpora.treebank import read_sentences, tags
 from accel.data.files.brackets import without_function_tags, without_preterminals
+from accel.data.files.lines import LineError
 from refimpl.trees import Tree, spans, words
 
 WORD_TAGS = frozenset(
@@ -75,7 +76,7 @@ def read_gold(path: str | Path, convention: str = "wsj") -> Iterator[GoldSentenc
 
     Raises
     ------
-    TreebankError
+    LineError
         As `accel.data.corpora.treebank.read_sentences` does; at the line of a tree that lacks tags; where no sentence
         is left.
     """
@@ -86,11 +87,9 @@ def read_gold(path: str | Path, convention: str = "wsj") -> Iterator[GoldSentenc
         plain = GoldSentence(words(tree), spans(without_function_tags(tree)))
         gold = plain if convention == "plain" else filtered(tree, digits=convention == "kim")
         if gold is None:
-            raise TreebankError(
-                path, line, 0, "not every word has a part-of-speech tag (the convention plain needs none)"
-            )
+            raise LineError(path, line, "not every word has a part-of-speech tag (the convention plain needs none)")
         if gold.words and (convention != "wsj10" or len(gold.words) <= SHORT):
             empty = False
             yield gold._replace(line=line)
     if empty:
-        raise TreebankError(path, 0, 0, f"the convention {convention} leaves no sentence of this file")
+        raise LineError(path, 0, f"the convention {convention} leaves no sentence of this file")
