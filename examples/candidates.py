@@ -20,7 +20,7 @@ from accel.parsing.labelled import searched_trees
 from accel.search.word_level import limits_of
 from accel.trained.opening import Model
 from accel.training.directory import write_text
-from examples.fasttrees.commands import grove
+from examples.commands import grove
 from examples.sample import Sample
 from refimpl.trees import Tree, words
 

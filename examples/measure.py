@@ -34,7 +34,7 @@ from accel.training.directory import write_text
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
 from examples.candidates import Candidates, draw, propose, search, unite, writing_hours
-from examples.fasttrees.commands import grove
+from examples.commands import grove
 from examples.findings import hours
 from examples.program import run_program
 from examples.provenance import TRAINED_AT, commit, digests, machine

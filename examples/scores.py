@@ -24,7 +24,7 @@ from accel.parsing.propose import closest
 from accel.scoring.trees import of_words
 from accel.trained.opening import Model
 from examples.candidates import READING, Candidates
-from examples.fasttrees.commands import grove
+from examples.commands import grove
 from examples.result_files import Result
 from examples.sample import Sample
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp

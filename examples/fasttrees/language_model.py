@@ -21,7 +21,7 @@ from accel.data.published.wsj import read_gold
 from accel.evaluation.induced_f1 import score, score_baselines, table
 from accel.parsing.distances import induced_spans
 from accel.trained.opening import open_model
-from examples.fasttrees.commands import finish, grove, write_sentences
+from examples.commands import finish, grove, write_sentences
 from examples.program import run_program
 
 MODELS = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "faster_fasttrees": "Faster FastTrees"}
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     print(f"\nInduced trees against the grammar's own:\n{table(rows | score_baselines(gold), gold)}\n")
     picture = ("--checkpoint", options.out / "faster_fasttrees", "--out", options.out / "distances.svg")
     grove("draw", "distances", SENTENCE, *picture)
-    finish("language_model", figures, options.out)
+    finish(__file__, figures, options.out)
     return figures
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from accel.commands.numbers import at_least
 from accel.data.generated.logic import LONGEST, load_test, write_files
 from accel.training.directory import write_text
-from examples.fasttrees.commands import finish, grove, table
+from examples.commands import finish, grove, table
 from examples.program import run_program
 
 MODELS = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "conv_fasttrees": "Conv. FastTrees"}
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     rows = table(figures | {"always the most frequent": majority}, list(tests))
     print(f"\nAccuracy in % by the number of operators; trained on up to 6\n\n{rows}")
     if len(figures) == len(MODELS):
-        finish("logic", figures, options.out)
+        finish(__file__, figures, options.out)
     return figures
 
 

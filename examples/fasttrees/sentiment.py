@@ -23,7 +23,7 @@ from accel.training.directory import write_text
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
 from examples import markdown, provenance
-from examples.fasttrees.commands import grove
+from examples.commands import grove
 from examples.program import run_program
 from examples.task_results import training_result, value_of
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from accel.commands.numbers import at_least
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
-from examples.fasttrees.commands import finish, grove, table
+from examples.commands import finish, grove, table
 from examples.program import run_program
 
 MODELS = {
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
             runs[task] = run
         figures[title] = _figures(runs["agreement"], runs["arithmetic"])
     print(f"\nIn %, after few steps:\n\n{table(figures, list(figures[title]))}")
-    finish("transformer", figures, options.out)
+    finish(__file__, figures, options.out)
     return figures
 
 

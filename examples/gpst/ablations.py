@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import accel
 from accel.parsing.spans import find_spans
 from accel.trained.opening import open_model
-from examples.fasttrees.commands import finish, table
-from examples.gpst.runs import EXPECTED, apart, best_perplexity, longer_left, read_options, test_sentences, train
+from examples.commands import finish, table
+from examples.gpst.runs import apart, best_perplexity, longer_left, read_options, test_sentences, train
 from examples.program import run_program
 
 MODELS = {
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
         figures[title] = {"in contexts": scores["perplexity"], **perplexities, **trees}
     rows = figures | {"the grammar": {"in contexts": best_perplexity(sentences)}}
     print(f"\nPerplexity of words (of GPST bounds), and F1 in %:\n\n{table(rows, list(figures['GPST']), 1.0)}")
-    finish("ablations", figures, options.out, EXPECTED)
+    finish(__file__, figures, options.out)
     return figures
 
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import accel
 from accel.trained.opening import open_model
-from examples.fasttrees.commands import finish, grove, table
-from examples.gpst.runs import EXPECTED, apart, best_perplexity, read_options, test_sentences, train
+from examples.commands import finish, grove, table
+from examples.gpst.runs import apart, best_perplexity, read_options, test_sentences, train
 from examples.program import run_program
 
 TREE = 5  # the test sentence whose trees are drawn
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     print(f"\nPerplexity of words (of GPST bounds):\n\n{table(perplexities, list(figures['GPST']), 1.0)}")
     trees = {name: row for name, row in figures.items() if name != "GPST"}
     print(f"\nTrees against the grammar's own, in %:\n\n{table(trees, ['sentence F1', 'corpus F1'], 1.0)}")
-    finish("induction", figures, run, EXPECTED)
+    finish(__file__, figures, run)
     return figures
 
 

@@ -32,7 +32,7 @@ from accel.parsing.gpst import MODES
 from accel.parsing.spans import find_spans
 from accel.trained.opening import Model, checkpoint_of, open_model
 from accel.training.directory import write_text
-from examples.fasttrees.commands import grove
+from examples.commands import grove
 from examples.program import run_program
 from examples.provenance import digests
 from examples.scores import circuit_intervals

@@ -21,9 +21,8 @@ from accel.data.generated.grammar import ENGLISH
 from accel.models.gpst import model as gpst
 from accel.search.word_level import Limits, surprisals
 from accel.trained.opening import Model
-from examples.fasttrees.commands import grove, write_sentences
+from examples.commands import grove, write_sentences
 
-EXPECTED = Path(__file__).with_name("expected.json")
 SETTINGS = (
     *("d_model=128", "n_heads=4", "type_layers=1", "token_layers=2", "d_compose=64", "dropout=0", "network_dropout=0"),
     *("maximum_rate=2e-3", "keep_checkpoints=0"),

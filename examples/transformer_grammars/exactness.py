@@ -29,7 +29,7 @@ from accel.parsing.propose import propose
 from accel.scoring.trees import tree_logps
 from accel.trained.opening import Model, open_model
 from accel.training.directory import write_text
-from examples.fasttrees.commands import grove
+from examples.commands import grove
 from examples.findings import Figures, digest_of, finish, hours
 from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels

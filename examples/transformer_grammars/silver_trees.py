@@ -24,7 +24,7 @@ from accel.data.files.lines import find_file, read_lines
 from accel.evaluation.evalb import with_tags
 from accel.trained.opening import checkpoint_of
 from accel.training.directory import write_text
-from examples.fasttrees.commands import grove
+from examples.commands import grove
 from examples.program import run_program
 from examples.provenance import digests
 from refimpl.trees import Tree, words

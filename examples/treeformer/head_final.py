@@ -24,11 +24,10 @@ from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs
 from accel.tasks.encoder_decoder import sequence_accuracy
 from accel.trained.opening import Model, open_model
 from accel.training.directory import write_text
-from examples.fasttrees.commands import FIGURES, finish, grove, table
+from examples.commands import FIGURES, finish, grove, table
 from examples.program import run_program
 from refimpl.trees import Tree, words
 
-EXPECTED = Path(__file__).with_name("expected.json")
 MODELS: dict[str, tuple[str, tuple[str, ...]]] = {  # --model and more settings
     "Transformer": ("transformer", ()),
     "Transformer, deeper": ("transformer", ("n_encoder_layers=3",)),
@@ -120,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
             grove("draw", picture, SENTENCE, "--checkpoint", run, "--out", options.out / f"{picture}.svg")
     print(f"\nSentences translated right to the last word, in %:\n\n{table(figures, list(figures[title]))}")
     if len(options.models) == len(MODELS):
-        finish("head_final", figures, options.out, EXPECTED)
+        finish(__file__, figures, options.out)
     else:
         write_text(options.out / FIGURES, json.dumps(figures, indent=1) + "\n")
     return figures

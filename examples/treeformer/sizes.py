@@ -24,7 +24,7 @@ from accel.commands.numbers import at_least
 from accel.drawing.svg import Picture
 from accel.models.encoder_decoder.config import parameter_shapes
 from accel.trained.opening import open_model
-from examples.fasttrees.commands import grove
+from examples.commands import grove
 from examples.findings import Figures, finish, hours, interval, kept, seeds_of
 from examples.markdown import spread, table
 from examples.panels import Panel, Series, draw_panels

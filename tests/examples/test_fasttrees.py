@@ -12,7 +12,8 @@ from accel.data.generated.grammar import ENGLISH
 from accel.data.generated.logic import LONGEST
 from accel.evaluation.induced_f1 import BASELINES
 from accel.tasks import agreement, arithmetic
-from examples.fasttrees import answers, commands, language_model, logic, sentiment, transformer
+from examples.commands import EXPECTED, compare, grove
+from examples.fasttrees import answers, language_model, logic, sentiment, transformer
 from examples.task_results import FIELDS, value_of
 from refimpl.trees import words
 from tests.fixtures.labelled_examples import SENTIMENT
@@ -74,19 +75,19 @@ def test_transformer(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
 
 
 def test_expected_figures_are_complete() -> None:
-    expected = json.loads(commands.EXPECTED.read_text())
+    expected = json.loads(Path(logic.__file__).with_name(EXPECTED).read_text())
     assert {name: list(values) for name, values in expected["logic"].items()} == {
         title: [str(k) for k in range(LONGEST + 1)] for title in logic.MODELS.values()
     }
     for program, models in expected.items():
         exact = {model: {name: pair[0] for name, pair in values.items()} for model, values in models.items()}
-        assert commands.compare(program, exact) == []
+        assert compare(str(Path(logic.__file__).with_name(program)), exact) == []
         first = next(iter(exact))
         exact[first] = dict.fromkeys(exact[first], float("nan"))
-        assert len(commands.compare(program, exact)) == len(exact[first])
+        assert len(compare(str(Path(logic.__file__).with_name(program)), exact)) == len(exact[first])
 
 
 def test_a_command_that_fails_ends_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        commands.grove("parse", "no.txt", "--checkpoint", "nowhere")
+        grove("parse", "no.txt", "--checkpoint", "nowhere")
     assert "nowhere" in capsys.readouterr().err

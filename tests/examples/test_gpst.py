@@ -16,7 +16,7 @@ from accel.models.gpst.config import Config, parameter_shapes
 from accel.search.word_level import Limits, surprisals
 from accel.trained.opening import open_model
 from accel.training.run import METRICS
-from examples.fasttrees.commands import compare
+from examples.commands import EXPECTED, compare
 from examples.gpst import ablations, induction, runs
 from refimpl.gpst import losses as exact
 
@@ -91,12 +91,12 @@ def _count(settings: dict[str, str]) -> int:
 
 
 def test_expected_figures_are_complete() -> None:
-    expected = json.loads(runs.EXPECTED.read_text())
+    expected = json.loads(Path(runs.__file__).with_name(EXPECTED).read_text())
     assert list(expected) == ["induction", "ablations"]
     assert list(expected["induction"]) == ["GPST", *OF_MODEL, *BASELINES, "oracle"]
     assert {"GPST", "GPT-2, as many layers"} <= expected["ablations"].keys() <= ablations.MODELS.keys()
     for program, models in expected.items():
         exact = {model: {name: pair[0] for name, pair in values.items()} for model, values in models.items()}
-        assert compare(program, exact, runs.EXPECTED) == []
+        assert compare(str(Path(runs.__file__).with_name(program)), exact) == []
         exact["GPST"] = dict.fromkeys(exact["GPST"], float("nan"))
-        assert len(compare(program, exact, runs.EXPECTED)) == len(exact["GPST"])
+        assert len(compare(str(Path(runs.__file__).with_name(program)), exact)) == len(exact["GPST"])

@@ -13,7 +13,7 @@ from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.evalb import with_tags
 from accel.evaluation.induced_f1 import BASELINES
 from accel.evaluation.syntaxgym import circuit_of
-from examples.fasttrees.commands import grove
+from examples.commands import grove
 from examples.gpst import measure
 from refimpl.trees import words
 from tests.fixtures.command_line import settings

@@ -22,7 +22,7 @@ from accel.parsing.propose import parses
 from accel.trained.opening import open_model
 from examples import candidates, measure
 from examples.candidates import READING, propose, unite
-from examples.fasttrees.commands import grove
+from examples.commands import grove
 from examples.result_files import result_name
 from examples.sample import read_sample
 from examples.transformer_grammars import free_treebanks, silver_trees

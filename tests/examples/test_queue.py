@@ -20,7 +20,7 @@ from accel.commands import induction, train
 from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.evalb import with_tags
 from examples import queue, queue_state
-from examples.fasttrees.commands import grove
+from examples.commands import grove
 from examples.gpst import measure
 from examples.gpu_runs import GPU_RUNS
 from examples.queue_commands import Run, selected

@@ -10,7 +10,7 @@ import pytest
 from accel.data.files.brackets import read_trees
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH
 from accel.training.run import METRICS
-from examples.fasttrees.commands import compare
+from examples.commands import EXPECTED, compare
 from examples.treeformer import head_final
 from refimpl.trees import Tree, words
 
@@ -54,10 +54,10 @@ def test_targets(tmp_path: Path) -> None:
 
 
 def test_expected_figures_are_complete() -> None:
-    [(program, models)] = json.loads(head_final.EXPECTED.read_text()).items()
+    [(program, models)] = json.loads(Path(head_final.__file__).with_name(EXPECTED).read_text()).items()
     assert program == "head_final" and set(models) == set(head_final.MODELS)
     exact = {model: {name: pair[0] for name, pair in values.items()} for model, values in models.items()}
     assert all(list(values) == COLUMNS for values in exact.values())
-    assert compare(program, exact, head_final.EXPECTED) == []
+    assert compare(head_final.__file__, exact) == []
     exact["Treeformer"]["test"] = 0.0
-    assert len(compare(program, exact, head_final.EXPECTED)) == 1
+    assert len(compare(head_final.__file__, exact)) == 1

@@ -1,4 +1,4 @@
-"""Functions that the programs here share: they run `grove`, print a table, and compare it with expected figures."""
+"""Functions that programs of all papers share: they run `grove`, print tables, and compare with expected figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from accel.data.generated.grammar import ENGLISH
 from examples import markdown
 from refimpl.trees import Tree, words
 
-EXPECTED = Path(__file__).with_name("expected.json")  # of the programs without options: [figure, tolerance]
+EXPECTED = "expected.json"  # beside programs, of those without options: [figure, tolerance]
 FIGURES = "figures.json"
 
 Figures = Mapping[str, Mapping[str, float]]
@@ -49,9 +49,9 @@ def table(figures: Figures, columns: Sequence[str], scale: float = 100.0) -> str
     return markdown.table(("model", *columns), rows)
 
 
-def compare(program: str, figures: Figures, path: Path = EXPECTED) -> list[str]:
-    """Return a line for every figure that is further from the expected one than its tolerance."""
-    expected = json.loads(path.read_text(encoding="utf-8"))[program]
+def compare(program: str, figures: Figures) -> list[str]:
+    """Return a line for every figure of a program, a file, that is further from the expected one than its tolerance."""
+    expected = json.loads(Path(program).with_name(EXPECTED).read_text(encoding="utf-8"))[Path(program).stem]
     return [
         f"  {model}, {name}: {figures[model][name]:.3f}, expected {value} ± {tolerance}"
         for model, values in expected.items()
@@ -60,8 +60,8 @@ def compare(program: str, figures: Figures, path: Path = EXPECTED) -> list[str]:
     ]
 
 
-def finish(program: str, figures: Figures, out: Path, path: Path = EXPECTED) -> None:
-    """Write the figures, and print those that are not as expected."""
+def finish(program: str, figures: Figures, out: Path) -> None:
+    """Write the figures of a program, a file, and print those that are not as expected."""
     (out / FIGURES).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    differences = compare(program, figures, path)
-    print("\n".join(["", f"{len(differences)} figures are not as expected in {path.name}", *differences]))
+    differences = compare(program, figures)
+    print("\n".join(["", f"{len(differences)} figures are not as expected in {EXPECTED}", *differences]))
