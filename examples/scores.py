@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from accel.commands.opened import progress
 from accel.data.corpora.constituents import constituents
@@ -144,17 +145,22 @@ def syntaxgym(model: Model, directory: Path, suites: Sequence[Path], parser: Pat
     proposing = () if of_words(model) else ("--parser", parser)
     grove("syntaxgym", "--checkpoint", directory, *suites, *proposing, "--out", directory / ITEMS)
     content = json.loads((directory / ITEMS).read_text(encoding="utf-8"))
-    items_of = {name: suite["items"] for name, suite in content["suites"].items() if name not in LEFT_OUT}
-    right = {name: [float(x["correct"]) for x in items if "skipped" not in x] for name, items in items_of.items()}
+    right, counts = right_items(content)
     mean, low, high = interval_of_means([items for items in right.values() if items])
     return {
         "mean": mean,
         "interval": [low, high],
         "circuits": content["means"]["as in the paper"]["circuits"],
         "circuit_intervals": circuit_intervals(right),
-        "items": sum(map(len, right.values())),
-        "skipped": sum(map(len, items_of.values())) - sum(map(len, right.values())),
-    }
+    } | counts
+
+
+def right_items(content: Mapping[str, Any]) -> tuple[dict[str, list[float]], dict[str, int]]:
+    """Return from what `grove syntaxgym` wrote 1 or 0 for every item of the paper's suites, and the items' numbers."""
+    items_of = {name: suite["items"] for name, suite in content["suites"].items() if name not in LEFT_OUT}
+    right = {name: [float(x["correct"]) for x in items if "skipped" not in x] for name, items in items_of.items()}
+    n_items, n_judged = (sum(map(len, x.values())) for x in (items_of, right))
+    return right, {"items": n_judged, "skipped": n_items - n_judged}
 
 
 def circuit_intervals(judged: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:

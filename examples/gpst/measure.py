@@ -27,7 +27,6 @@ from accel.data.files.archive import archive_of
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.evaluation.induction import Row, baselines, interval, row, unread
 from accel.evaluation.significance import interval_of_means
-from accel.evaluation.syntaxgym import LEFT_OUT
 from accel.parsing.gpst import MODES
 from accel.parsing.spans import find_spans
 from accel.trained.opening import Model, checkpoint_of, open_model
@@ -35,7 +34,7 @@ from accel.training.directory import write_text
 from examples.commands import grove
 from examples.program import run_program
 from examples.provenance import digests
-from examples.scores import circuit_intervals
+from examples.scores import circuit_intervals, right_items
 
 WAYS: dict[str, dict[str, Any]] = {mode: {"mode": mode} for mode in MODES}
 NO_SYNC = f"{MODES[-1]}, no sync"
@@ -153,15 +152,8 @@ def _scores(of_kind: Row) -> Part:
 def syntaxgym(options: argparse.Namespace) -> Part:
     """Return the accuracy of every circuit over the suites of Sartran et al., with intervals over items."""
     content = _asked(options, "syntaxgym", options.suites)
-    right = {
-        name: [float(item["correct"]) for item in suite["items"] if "skipped" not in item]
-        for name, suite in content["suites"].items()
-        if name not in LEFT_OUT
-    }
-    n_items = sum(len(suite["items"]) for name, suite in content["suites"].items() if name not in LEFT_OUT)
-    n_judged = sum(map(len, right.values()))
-    means = content["means"]["as in the paper"] | {"circuit_intervals": circuit_intervals(right)}
-    return means | {"items": n_judged, "skipped": n_items - n_judged}
+    right, counts = right_items(content)
+    return content["means"]["as in the paper"] | {"circuit_intervals": circuit_intervals(right)} | counts
 
 
 def blimp(options: argparse.Namespace) -> Part:
