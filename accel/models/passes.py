@@ -14,6 +14,8 @@ from accel.autodiff.tape import OnOp, Tape
 from accel.autodiff.variables import Variable, constant
 
 Result = tuple[float, dict[str, Array], list[Array]]
+LOGITS = 2**24
+"""How many logits are in memory at a time when the most probable label is computed."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,13 @@ def negative_sum(f: Pass, logps: Variable, memory: list[Array] | None = None) ->
         lambda: f.tape.backward(logps, xp.full_like(logps.value, -1.0)),
         memory or [],
     )
+
+
+def most_probable(xp: ModuleType, h: Array, table: Array, bias: Array | None = None) -> Array:
+    """Return for every row of states the number of the label with the greatest logit, h @ table.T + bias."""
+    rows = max(1, LOGITS // len(table))
+    logits = (xp.matmul(h[i : i + rows], table.T) for i in range(0, len(h), rows))
+    return xp.concatenate([(part if bias is None else part + bias).argmax(axis=1) for part in logits])
 
 
 def no_memory(ops: ModuleType, config: Any, parameters: Mapping[str, Array]) -> list[Array]:

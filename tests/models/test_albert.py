@@ -12,6 +12,7 @@ import pytest
 
 from accel.autodiff.arrays import host
 from accel.data.batches.sentences import SentenceBatch
+from accel.models import passes
 from accel.models.albert import model as albert
 from accel.models.albert.config import SIZES, Config
 from refimpl.layers import erf_gelu, gelu, log_softmax
@@ -114,8 +115,8 @@ def test_masked_tokens_are_the_reference(monkeypatch: pytest.MonkeyPatch, activa
     expected = np.concatenate(rows)[masked, batch.labels[masked]]
     np.testing.assert_allclose(albert.token_logps(CPU, config, p, batch)[0], expected, rtol=1e-9, atol=1e-11)
     best = np.concatenate(rows)[masked].argmax(axis=1)
-    for logits in (albert.LOGITS, 1, 2 * V):  # few at a time give the same
-        monkeypatch.setattr(albert, "LOGITS", logits)
+    for logits in (passes.LOGITS, 1, 2 * V):  # few at a time give the same
+        monkeypatch.setattr(passes, "LOGITS", logits)
         np.testing.assert_array_equal(albert.scores(CPU, config, p, batch)[1], best == batch.labels[masked])
 
 
@@ -125,7 +126,7 @@ def test_the_most_probable_labels_are_right(n_classes: int, rows: int, monkeypat
     """However many rows are judged at a time."""
     config = config_of(n_classes=n_classes)
     p, batch, n = parameters_of(config), batch_of(config, [*SINGLES, [4], [2], [5]]), n_classes or V
-    monkeypatch.setattr(albert, "LOGITS", rows * n)
+    monkeypatch.setattr(passes, "LOGITS", rows * n)
 
     def scores(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         all_labels = batch.labels.copy()

@@ -11,6 +11,7 @@ import pytest
 
 from accel.autodiff.arrays import host
 from accel.data.batches.sequence_pairs import PairBatch, assemble_pairs
+from accel.models import passes
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.encoder_decoder.model import Config, Past
 from refimpl import transformer as reference
@@ -70,7 +71,7 @@ def test_the_most_probable_labels_are_right(n_classes: int, rows: int, monkeypat
     config = config_of("none", n_classes=n_classes)
     batch = sentences_of([3, 1, 5, 2, 4, 1, 2], 3) if n_classes else batch_of(LENGTHS)
     n = n_classes or config.vocabulary_size
-    monkeypatch.setattr(encoder_decoder, "LOGITS", rows * n)
+    monkeypatch.setattr(passes, "LOGITS", rows * n)
     parameters = parameters_of(config)
 
     def scores(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

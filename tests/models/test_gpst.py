@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from accel.autodiff.arrays import host
+from accel.models import passes
 from accel.models.gpst import model as gpst
 from refimpl import layers
 from refimpl.attention import multi_head_attention
@@ -95,7 +96,7 @@ def test_the_most_probable_words() -> None:
 def test_the_most_probable_words_are_right(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many rows are judged at a time."""
     config, n = config_of(), 9
-    monkeypatch.setattr(gpst, "LOGITS", rows * V)
+    monkeypatch.setattr(passes, "LOGITS", rows * V)
     parameters, first = parameters_of(config), np.arange(n, dtype=np.int32)
 
     def scores(second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.affixes import AFFIXES
 from accel.data.vocabularies.building import build
+from accel.models import passes
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.models.fasttrees import language_model, sentence_classifier
 from accel.models.gpst import model as gpst
@@ -182,7 +183,7 @@ def test_the_most_probable_words_in_parts(monkeypatch: pytest.MonkeyPatch, name:
     assert 0 < right.sum() < len(right)
     size = case.config.vocabulary_size
     for logits in (size - 1, size, 5 * size, len(right) * size - 1, len(right) * size):
-        monkeypatch.setattr(case.model, "LOGITS", logits)
+        monkeypatch.setattr(passes, "LOGITS", logits)
         again, in_parts, _ = case.model.scores(CPU, case.config, case.parameters, batch)
         np.testing.assert_array_equal(in_parts, right)
         np.testing.assert_array_equal(again, logp)

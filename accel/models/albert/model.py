@@ -29,7 +29,7 @@ from accel.autodiff.layers import (
 from accel.autodiff.recomputation import recomputed
 from accel.autodiff.variables import Variable
 from accel.models.albert.config import KINDS, SIZES, Config, initialise, parameter_shapes
-from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
+from accel.models.passes import Forward, Pass, differentiated, judged, most_probable, negative_sum, scored, scoring
 from accel.models.treeformer import chart
 
 NAME = "albert"  # in checkpoints
@@ -41,8 +41,6 @@ __all__ = [
 
 EPSILON = 1e-5
 """That of the backends' LayerNorm."""
-LOGITS = 2**24
-"""How many logits are in memory at a time when the most probable token is computed."""
 
 
 def encode(ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any) -> Array:
@@ -172,11 +170,7 @@ def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
         h, rows = _masked_rows(f, batch)
         labels, table, bias = batch.labels[rows], f.p["embedding"], f.p["output_bias"]
     logp = cross_entropy(f.tape, h, table, bias, labels).value
-    size = max(1, LOGITS // len(bias.value))
-    best = [
-        (xp.matmul(h.value[i : i + size], table.value.T) + bias.value).argmax(axis=1) for i in range(0, len(logp), size)
-    ]
-    return logp, xp.concatenate(best) == labels
+    return logp, most_probable(xp, h.value, table.value, bias.value) == labels
 
 
 loss_and_grad = differentiated(_learn)

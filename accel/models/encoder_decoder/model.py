@@ -40,7 +40,7 @@ from accel.models.encoder_decoder.config import (
     initialise,
     parameter_shapes,
 )
-from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
+from accel.models.passes import Forward, Pass, differentiated, judged, most_probable, negative_sum, scored, scoring
 from accel.models.treeformer import chart
 
 NAME = "encoder_decoder"  # in checkpoints
@@ -49,9 +49,6 @@ __all__ = [
     "GATES", "SIZES", "Config", "Past", "chart_weights", "continue_sequences", "encode", "initialise", "loss_and_grad",
     "parameter_shapes", "scores", "token_logps",
 ]  # fmt: skip
-
-LOGITS = 2**24
-"""How many logits are in memory at a time when the most probable token is computed."""
 
 
 def encode(
@@ -281,14 +278,9 @@ def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
 
 def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
     """Return the log-probability of every label, and whether it is the most probable one."""
-    xp = f.tape.xp
     h, table, bias = _last_layer(_with(f), batch)
     logp = cross_entropy(f.tape, h, table, bias, batch.labels).value
-    rows = max(1, LOGITS // len(bias.value))
-    best = [
-        (xp.matmul(h.value[i : i + rows], table.value.T) + bias.value).argmax(axis=1) for i in range(0, len(logp), rows)
-    ]
-    return logp, xp.concatenate(best) == batch.labels
+    return logp, most_probable(f.tape.xp, h.value, table.value, bias.value) == batch.labels
 
 
 def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array, list[Array]]:

@@ -24,7 +24,7 @@ from accel.models.gpst import generator as generative
 from accel.models.gpst.config import MEDIUM, SMALL, Config, initialise, parameter_shapes
 from accel.models.gpst.structure import Structure, last_words, layout_of, spans_of, structure_of
 from accel.models.gpst.structure import losses as structure_losses
-from accel.models.passes import Forward, Pass, differentiated, judged, scored, scoring
+from accel.models.passes import Forward, Pass, differentiated, judged, most_probable, scored, scoring
 
 NAME = "gpst"  # in checkpoints
 
@@ -32,9 +32,6 @@ __all__ = [
     "MEDIUM", "SMALL", "Config", "class_logits", "counts", "induced_trees", "initialise", "loss_and_grad", "losses",
     "parameter_shapes", "scores", "token_logps",
 ]  # fmt: skip
-
-LOGITS = 2**24
-"""How many logits are in memory at a time when the most probable word is computed."""
 
 
 def losses(
@@ -253,10 +250,8 @@ def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
         best = xp.matmul(states.value, f.p["classes"].value.T).argmax(axis=1)
         is_best = (best == batch.labels) & (f.config.n_classes > 1)
         return _class_terms(f, states, batch.labels).value, is_best
-    h, table = outputs.hidden.value, f.p["embedding"].value
-    rows = max(1, LOGITS // len(table))
-    best = [xp.matmul(h[i : i + rows], table.T).argmax(axis=1) for i in range(0, len(h), rows)]
-    return _word_logps(f.tape.ops, outputs), xp.concatenate(best) == batch.ids
+    best = most_probable(xp, outputs.hidden.value, f.p["embedding"].value)
+    return _word_logps(f.tape.ops, outputs), best == batch.ids
 
 
 loss_and_grad = differentiated(_learn)
