@@ -5,7 +5,7 @@ A backend may have kernels for them, `residual_sums`; others compute them by sep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from accel.autodiff.arrays import Array
@@ -61,21 +61,6 @@ def normed(tape: Tape, p: Parameters, norm: str, x: Variable) -> Variable:
         shift.accumulate(slopes[1])
 
     return tape.record(outputs[0], [x, scale, shift], backward)
-
-
-def recorded_together(
-    tape: Tape, values: Sequence[Array], inputs: Sequence[Variable], backward: Callable[..., None]
-) -> list[Variable]:
-    """Return variables of one entry; `backward` takes the gradients of all, which all must have."""
-    joint = tape.record(values, inputs, lambda slopes: backward(*(slopes[i] for i in range(len(values)))))
-
-    def output(number: int) -> Variable:
-        def collect(d_out: Array) -> None:
-            joint.gradient = (joint.gradient or {}) | {number: d_out}
-
-        return tape.record(values[number], [joint], collect)
-
-    return [output(i) for i in range(len(values))]
 
 
 def recorded_with_norm(

@@ -62,6 +62,23 @@ class Tape:
             self.entries.append((output, backward))
         return output
 
+    def record_several(
+        self, values: Sequence[Array], inputs: Sequence[Variable], backward: Callable[[dict[int, Array]], None]
+    ) -> list[Variable]:
+        """Return variables of one entry; `backward` takes their gradients by number, without those that nothing used.
+
+        It accumulates into `inputs` as that of `record` does.
+        """
+        together = self.record(values, inputs, backward)
+
+        def output(number: int) -> Variable:
+            def collect(d_out: Array) -> None:
+                together.gradient = (together.gradient or {}) | {number: d_out}
+
+            return self.record(values[number], [together], collect)
+
+        return [output(number) for number in range(len(values))]
+
     def note_readers(self, parameters: Iterable[Variable]) -> None:
         """Note that the next entry reads these parameters."""
         for parameter in parameters:
@@ -137,7 +154,7 @@ class Tape:
         if biases:
             self.ops.residual_sums.add_biases(values, [bias.value for bias in biases])
 
-        def backward(slopes: dict[int, Array]) -> None:  # by number: those of outputs that nothing used are missing
+        def backward(slopes: dict[int, Array]) -> None:
             numbers = sorted(slopes)
             rounded = dict(zip(numbers, self.products.factors([slopes[i] for i in numbers]), strict=True))
             if x.needs_gradient:
@@ -148,15 +165,7 @@ class Tape:
                 for i, slope in zip(numbers, sums, strict=True):
                     biases[i].accumulate(slope)
 
-        together = self.record(values, [x, *weights, *biases], backward)
-
-        def output(number: int) -> Variable:
-            def collect(d_out: Array) -> None:
-                together.gradient = (together.gradient or {}) | {number: d_out}
-
-            return self.record(values[number], [together], collect)
-
-        return [output(i) for i in range(len(weights))]
+        return self.record_several(values, [x, *weights, *biases], backward)
 
     def project(self, x: Variable, weight: Variable, bias: Variable | None = None) -> Variable:
         """Return x [N, a] @ weight [b, a].T + bias [b]: `linear` with a row of weights for each output."""

@@ -16,7 +16,7 @@ from accel.autodiff.arrays import Array, host, offsets_of, on_device
 from accel.autodiff.layers import DropoutSites, embedding, mlp, self_attention
 from accel.autodiff.recomputation import recomputed
 from accel.autodiff.seeds import mix_all
-from accel.autodiff.sublayers import recorded_together, recorded_with_norm
+from accel.autodiff.sublayers import recorded_with_norm
 from accel.autodiff.tape import Tape
 from accel.autodiff.variables import Variable
 from accel.models.gpst.config import Config
@@ -134,14 +134,14 @@ def _turn_both(tape: Tape, cosine: Array, sine: Array, q: Variable, k: Variable)
     if parts is None:
         return _turn(tape, cosine, sine, q), _turn(tape, cosine, sine, k)
 
-    def backward(d_q: Array, d_k: Array) -> None:
+    def backward(slopes: dict[int, Array]) -> None:
         # in place: attention alone has made them, in one piece with those of values, which products take as a batch
-        d_q, d_k = parts.rotate_both(d_q, d_k, cosine, sine, True, in_place=True)
+        d_q, d_k = parts.rotate_both(slopes[0], slopes[1], cosine, sine, True, in_place=True)
         k.accumulate(d_k)
         q.accumulate(d_q)
 
     turned = parts.rotate_both(q.value, k.value, cosine, sine, False)
-    return recorded_together(tape, turned, [q, k], backward)
+    return tape.record_several(turned, [q, k], backward)
 
 
 def _rms_norm(tape: Tape, x: Variable, scale: Variable) -> Variable:
