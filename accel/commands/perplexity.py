@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
 from accel.commands import opened as models
 from accel.commands import proposed
-from accel.commands.threads import processes
 from accel.data.batches.text import encode_text
 from accel.data.corpora.gathered import Sentences, given_proposals, summary
 from accel.evaluation.bound_and_rerank import estimate, word_perplexity
@@ -57,16 +55,7 @@ def run(options: argparse.Namespace) -> int:
         sentences = given_proposals(options.trees, None, opened.reading, left_out)
         if left_out:
             print(f"grove: {options.trees}: {len(left_out)} trees without tags left out", file=sys.stderr)
-    result = word_perplexity(
-        opened.ops,
-        opened.models,
-        sentences.path,
-        sentences.proposals,
-        documents=sentences.documents,
-        progress=partial(models.progress, unit="sentence"),
-        processes=processes(opened.ops, opened.models[0]),
-        **opened.scoring,
-    )
+    result = proposed.asked(word_perplexity, opened, sentences)
     if options.rows is not None:
         values = (["" if logp is None else f"{logp:.6f}"] for logp in result.sentence_logps)
         proposed.write_rows(options.rows, sentences, "log p", values)

@@ -1,15 +1,16 @@
-"""Options of the commands that take proposal trees, their sentences, and the table of rows."""
+"""Options of the commands that take proposal trees, their sentences, and the tables of their results."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from accel.commands.numbers import at_least
-from accel.commands.opened import write_out
+from accel.commands.opened import Opened, progress, write_out
+from accel.commands.threads import processes
 from accel.data.corpora.draws import beside, stream_draws, with_draws
 from accel.data.corpora.gathered import Draw, Sentences, gather
 from accel.data.corpora.proposals import read_proposals, stream_proposals
@@ -17,6 +18,8 @@ from accel.data.corpora.treebank import Reading, Sentence
 from accel.evaluation.bound_and_rerank import known_to
 from accel.trained.opening import Model
 from refimpl.trees import words
+
+T = TypeVar("T")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,6 +80,15 @@ def read_sentences(options: argparse.Namespace, reading: Reading, model: Model) 
         max_words=options.max_words,
     )
     return with_draws(sentences, draws) if options.drawn else sentences
+
+
+def asked(function: Callable[..., T], opened: Opened, sentences: Sentences) -> T:
+    """Return what a function of `accel.evaluation.bound_and_rerank` makes of the sentences with the opened models."""
+    return function(
+        opened.ops, opened.models, sentences.path, sentences.proposals, documents=sentences.documents,
+        progress=partial(progress, unit="sentence"), processes=processes(opened.ops, opened.models[0]),
+        **opened.scoring,
+    )  # fmt: skip
 
 
 def write_rows(path: Path, sentences: Sentences, names: str, values: Iterable[Sequence[object]]) -> None:

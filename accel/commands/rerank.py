@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 
 from accel.commands import opened as models
 from accel.commands import proposed
 from accel.commands.brackets import print_score
-from accel.commands.threads import processes
 from accel.data.corpora.gathered import summary
 from accel.data.files.lines import read_lines
 from accel.evaluation.bound_and_rerank import bracket_score, choose
@@ -30,16 +28,7 @@ def run(options: argparse.Namespace) -> int:
     opened = models.open_models(options)
     parameters = COLLINS if options.parameters is None else _read_parameters(options.parameters)
     sentences = proposed.read_sentences(options, opened.reading, opened.models[0])
-    best = choose(
-        opened.ops,
-        opened.models,
-        sentences.path,
-        sentences.proposals,
-        documents=sentences.documents,
-        progress=partial(models.progress, unit="sentence"),
-        processes=processes(opened.ops, opened.models[0]),
-        **opened.scoring,
-    )
+    best = proposed.asked(choose, opened, sentences)
     chosen_trees = [None if ranked is None else ranked[0] for ranked in best]
     if options.out is not None:
         models.write_out(options.out, "".join(f"{'' if tree is None else tree}\n" for tree in chosen_trees))
