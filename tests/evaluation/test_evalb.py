@@ -168,6 +168,18 @@ def test_which_sentences_count() -> None:
         evalb([gold], [gold, gold], PARAMETERS)
 
 
+def test_quotes_return_where_the_numbers_of_words_differ() -> None:
+    """Each side deletes one of the two marks. Put back on both sides, they would make the words equal."""
+    parameters = EvalbParameters(delete_labels=frozenset({"''"}), quote_labels=frozenset({"''", "NN"}))
+    gold, predicted, whole = read_sentences([
+        "(S ('' ') (N a) (NN '))", "(S (NN ') (N a) ('' '))", "(S (NN ') (N a) (NN '))"
+    ])  # fmt: skip
+    row = score_sentence(gold, predicted, parameters)
+    assert (row.status, row.reason) == ("error", "Words unmatch (a|')")
+    row = score_sentence(gold, whole, parameters)
+    assert (row.status, row.words, row.correct_tags, row.matched) == ("valid", 3, 2, 1)
+
+
 def test_too_many_errors() -> None:
     gold, other = read_sentences(["(S (A a))", "(S (A b))"])
     assert evalb([gold] * 11, [other] * 11, COLLINS).errors == 11

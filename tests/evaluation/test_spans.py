@@ -56,6 +56,15 @@ def test_switches() -> None:
     assert unlabelled_f1(gold, predicted, average="corpus", drop_whole_sentence=False) == pytest.approx(200 * 2 / 6)
     every = {"drop_whole_sentence": False, "drop_single_words": False}
     assert unlabelled_f1(gold, predicted, average="corpus", **every) == pytest.approx(200 * 3 / 8)
+    assert unlabelled_f1([[], *gold[:1]], [[], *predicted[:1]]) == 0, "no span, no word: shorter than 1"
+
+
+def test_switches_of_label_recall() -> None:
+    gold, predicted = [[("S", 0, 2), ("NP", 0, 1), ("N", 2, 2)], [("VP", 0, 1)]], [[(0, 2), (2, 2)], [(0, 2)]]
+    assert label_recall(gold, predicted) == {"NP": 0, "S": 100, "VP": 0}
+    assert label_recall(gold, predicted, drop_whole_sentence=True) == {"NP": 0, "VP": 0}, "VP: of three words"
+    assert label_recall(gold, predicted, drop_single_words=False) == {"N": 100, "NP": 0, "S": 100, "VP": 0}
+    assert label_recall([[]], [[]], drop_whole_sentence=True) == {}
 
 
 @given(corpus, span)
