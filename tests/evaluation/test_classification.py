@@ -66,6 +66,12 @@ def test_errors() -> None:
     for metric in (accuracy, f1, matthews, pearson, spearman):
         with pytest.raises(ValueError, match="2 and 1 of them"):
             metric([0, 1], [0])
+        with pytest.raises(ValueError, match="0 and 0 of them, not as many, one or more"):
+            metric([], [])
+    for metric in (f1, matthews):
+        for labels, answers in (([0, 1, 2], [0, 1, 1]), ([0, 1, 1], [0, 1, 2])):
+            with pytest.raises(ValueError, match="two classes are needed, 0 and 1"):
+                metric(labels, answers)
     for metric in (pearson, spearman):
         with pytest.raises(ValueError, match="a number is not finite"):
             metric([0.0, 1.0], [float("nan"), 1.0])

@@ -102,6 +102,8 @@ def test_means_of_groups() -> None:
     """A group counts once, however many values it has; a constant group does not widen the interval."""
     interval = interval_of_means([[1.0] * 10, [0.0, 1.0]])
     assert interval.value == 0.75 and (interval.low, interval.high) == (0.5, 1.0)
+    middle = interval_of_means([[1.0] * 10, [0.0, 1.0]], level=0.4)  # half of all draws have the middle mean
+    assert (middle.low, middle.high) == (0.75, 0.75)
 
 
 def test_paired_draws_rows() -> None:
@@ -145,6 +147,8 @@ def test_without_a_constant_r2_is_about_zero() -> None:
     slope = (2 + 8 + 21) / 14
     rest = (2 - slope) ** 2 + (4 - 2 * slope) ** 2 + (7 - 3 * slope) ** 2
     assert fit.r2 == pytest.approx(1 - rest / 69) and fit.adjusted_r2 == pytest.approx(1 - rest / 69 * 3 / 2)
+    fit = least_squares(["x"], [[1.0], [2.0]], [1.0, 3.0])  # the slope is 7/5; 1 is 0.6 and 1.2 in the column's space
+    assert fit.r2 == pytest.approx(1 - 0.2 / 10) and fit.adjusted_r2 == pytest.approx(1 - 0.2 / 10 * 2 / 1)
 
 
 @pytest.mark.parametrize(
