@@ -119,6 +119,14 @@ def test_a_claim_has_the_order_of_the_papers_figures(claim: Claim) -> None:
             assert (better < worse) if claim.lower else (better > worse)
 
 
+def test_a_claim_has_a_row_on_the_table_of_its_paper_alone() -> None:
+    rows = {paper: verdicts(paper, [], []).splitlines()[2:] for paper in ("fasttrees", "treeformer")}
+    orders = {paper: [tuple(cells(row)[:2]) for row in rows[paper]] for paper in rows}
+    assert ("Table 7", "ON-LSTM before FastTrees") in orders["fasttrees"]
+    assert ("Table 4, CoGnition", "Treeformer, released chart before Transformer") in orders["treeformer"]
+    assert len({order for paper in orders.values() for order in paper}) == sum(map(len, rows.values())) == len(CLAIMS)
+
+
 def test_most_claims_have_figures_of_the_paper() -> None:
     told = [claim for claim in CLAIMS if all(TASKS.get(claim.tasks[0], TASKS["treeformer/scan"]).paper.get(model)
                                              for model in (claim.better, claim.worse))]  # fmt: skip
