@@ -66,6 +66,9 @@ def test_phrases_that_are_no_compounds_are_named(compound: str) -> None:
         ("the red dog", "", False),
         ("every dog", "狗每", False),
         ("every dog", "所有的犬", True),
+        ("every dog", "每狗所有", True),  # likewise of two translations of one word
+        ("every dog", "狗每犬", True),
+        ("every dog", "狗犬每", False),
         ("on the dog", "狗", True),
         ("under the dog", "狗", False),
         ("the dog he liked", "他喜欢的狗", True),

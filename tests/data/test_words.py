@@ -33,9 +33,21 @@ def test_encoding_of_known_and_unknown_words() -> None:
     assert build_words(SENTENCES, extra=("<unk>",)).encode(["x", "b"]) == [0, 1]
 
 
-@pytest.mark.parametrize("words", [Words(("ä", "b")), Words(("b", "<unk>"), "<unk>")])
+@pytest.mark.parametrize("words", [Words(("ä", "b")), Words(("b", "<unk>"), "<unk>"), Words(("b",), lower=True)])
 def test_a_vocabulary_survives_json(words: Words) -> None:
     assert Words.from_json(words.to_json()) == words and "\n" not in words.to_json()
+
+
+def test_the_text_of_a_vocabulary_is_always_the_same() -> None:
+    """A resumed run compares its digest."""
+    assert Words(("ä", "b")).to_json() == '{"unknown": null, "words": ["ä", "b"]}'
+    assert Words(("a",), "a", lower=True).to_json() == '{"unknown": "a", "lower": true, "words": ["a"]}'
+
+
+def test_words_outside_are_read_in_lower_case_where_asked() -> None:
+    words = ("the", "Dog", "<unk>")
+    for lower, ids in ((False, [2, 1, 2, 2]), (True, [0, 1, 2, 2])):
+        assert Words(words, "<unk>", lower).encode(["The", "Dog", "dog", "<UNK"]) == ids
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"words": ["a", "a"], "unknown": null}', '{"words": 3}'])
