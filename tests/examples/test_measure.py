@@ -85,6 +85,11 @@ def test_a_sample_of_documents_is_their_beginnings(tmp_path: Path) -> None:
     assert sample.documents == [(2, 3), (1, 1), (0, 2)] and sample.n_ends == 1
     assert sample.in_documents([[1], [2], [3]]) == ([[1], [2], [], [3], []], [3, 1, 1])
     assert read_sample(path, documents=False, count=None, max_words=2).skipped == 1
+    write(tmp_path / "many.trees", *(f"(S {'a ' * (i + 1)})" for i in range(20)))
+    drawn, again = (read_sample(tmp_path / "many.trees", documents=False, count=8, max_words=12) for _ in range(2))
+    lengths = [len(words(tree)) for tree in drawn.gold]
+    assert drawn == again and len(lengths) + drawn.skipped == 8 and 0 < drawn.skipped < 8
+    assert lengths == sorted(set(lengths)) and max(lengths) <= 12 and lengths != [*range(1, len(lengths) + 1)]
     write(path, "(S a)", "(S a b)")
     with pytest.raises(ValueError, match="test.trees: one document: put a blank line between documents, or leave out"):
         read_sample(path, documents=True, count=None, max_words=2)

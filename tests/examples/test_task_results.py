@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from examples import task_tables
+from examples.findings import hours
 from examples.queue_commands import SEEDS
 from examples.result_files import FOLDER
 from examples.small_runs import PRETRAINED, SMALL_RUNS
-from examples.task_results import FIELDS, PAPERS, TaskResult, read_task_results, store, task_result, value_of
+from examples.task_results import (
+    FIELDS,
+    PAPERS,
+    TaskResult,
+    read_task_results,
+    store,
+    task_result,
+    training_result,
+    value_of,
+)
 from examples.task_tables import TaskTable, sizes_rows, task_sources, task_table
 
 TRAINED: dict[str, Any] = {
@@ -59,6 +70,17 @@ def test_measures_of_other_programs() -> None:
     assert result["steps"] == 1500
     content["figures"] = {"evaluation.json": {"BLEU": {"best": 2.5}}, "x/last.evaluation.json": {"perplexity": 9.0}}
     assert named(task_result(content)) == {"BLEU, best": 2.5, "perplexity, last": 9.0}
+    assert task_result(content | {"commands": ["examples.treeformer.head_final"]})["steps"] is None
+
+
+def test_a_training_of_a_program_becomes_a_result(tmp_path: Path) -> None:
+    lines = [{"step": step, "loss": 1.0, "seconds": seconds} for step, seconds in ((1, 1800.0), (2, 5400.0))]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (tmp_path / "evaluation.json").write_text('{"accuracy": {"7": 0.5}}')
+    result = training_result(tmp_path, "fasttrees/logic", "lstm", 2, ["x"], {"a": "b"})
+    assert list(result) == list(FIELDS) and named(result) == {"accuracy, 7": 50.0}
+    assert (result["model"], result["seed"], result["steps"], result["hours"]) == ("lstm", 2, 2, 2.0)
+    assert hours([tmp_path, tmp_path]) == 4.0
 
 
 def test_trees_of_several_layers_are_named_with_their_convention() -> None:
@@ -96,6 +118,8 @@ def test_models_of_one_program_become_result_files(tmp_path: Path) -> None:
     results = read_task_results(tmp_path)
     assert len(results) == 6 and {result["hours"] for result in results} == {0.02}
     assert sizes_rows(results) == rows and "somewhere" not in str(results)
+    units = {measure["name"]: measure["unit"] for result in results for measure in result["measures"]}
+    assert units == {"parameters": "", "accuracy, test": "%", "accuracy, new": "%"}
     assert (tmp_path / "treeformer" / "sizes-treeformer-2-0-3.json").exists()
 
 

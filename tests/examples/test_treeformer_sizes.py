@@ -57,6 +57,22 @@ def test_a_task_without_its_data_is_refused() -> None:
         sizes.main(["--task", "cogs"])
 
 
+@pytest.mark.parametrize(
+    ("name", "layers", "height"), [("transformer-1", "1", "0"), ("treeformer-2-0", "2", "0"),
+                                   ("treeformer_released-3-5", "3", "5")]
+)  # fmt: skip
+def test_a_model_has_the_layers_and_the_height_of_its_name(name: str, layers: str, height: str, tmp_path: Path) -> None:
+    given = ("--task", "cogs", "--data", str(tmp_path), "--steps", "7", "--set", "d_ff=9", "--set", "max_height=3")
+    command = sizes.training(sizes._parser().parse_args(given), sizes.variant_of(name), 2)
+    options = dict(zip(command[::2], command[1::2], strict=True))
+    assert options | {"--set": ""} == {
+        "--task": "cogs", "--data": str(tmp_path), "--model": name.split("-")[0], "--seed": "2", "--steps": "7",
+        "--batch-size": "4096", "--set": "",
+    }  # fmt: skip
+    settings = [value for option, value in zip(command[::2], command[1::2], strict=True) if option == "--set"]
+    assert settings == ["d_ff=9", f"max_height={height}", f"n_encoder_layers={layers}"]
+
+
 def test_no_model_is_trained_twice() -> None:
     names = [variant.name for variant in sizes.variants([1, 2, 3], [1, 10, 0], 2)]
     assert len(names) == len(set(names)) == 13
