@@ -128,6 +128,8 @@ def test_no_examples_no_batches() -> None:
     none = Examples(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32), 1)
     with pytest.raises(ValueError, match="no examples, no batches"):
         SentenceBatches(none, 4, ops=NUMPY)
+    one = Examples(np.zeros(1, np.int32), np.arange(2), np.ones(1, np.int32), 1)
+    assert [contents(batch) for batch in SentenceBatches(one, 4, ops=NUMPY, seed=0)] == [[("yes", ("a",))]]
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,12 @@ def test_ties_and_circuits(material: dict[str, Path], tmp_path: Path) -> None:
     assert (suites["items"], suites["skipped"], suites["suites"]) == (2, 0, 1) and circuit in suites["circuits"]
 
 
+def test_the_good_sentence_has_fewer_bits() -> None:
+    pairs = [(1.0, 2.0), (2.0, 1.0), (3.0, 3.0)]
+    rights = {name: measure._right(pairs, worth) for name, worth in measure.TIES.items()}
+    assert rights == {"wrong": [1, 0, 0], "half": [1, 0, 0.5], "right": [1, 0, 1]}
+
+
 def test_trees_need_a_model(material: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for more in (("--gold", f"toy={material['gold']}"), ("--gold", "toy", "--induction", material["gpst"])):
         with pytest.raises(SystemExit):
