@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,14 @@ def test_bleu_is_that_of_sacrebleu() -> None:
     words = "the cat sat on the mat".split()
     assert bleu([words], [words]) == pytest.approx(100)
     assert 0 < bleu([words], [[*words[:-1], "hat"]]) < 100
+    short, long = list("abcd"), list("abcde")
+    assert bleu([short], [long]) == pytest.approx(100 * exp(1 - 5 / 4))  # every n-gram is right; the brevity penalty
+    assert bleu([long], [short]) == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4))
+    of_corpus = 100 * (8 / 9 * 6 / 7 * 4 / 5 * 2 / 3) ** (1 / 4)  # of sums, as long as the references together
+    assert bleu([short, list("fghij")], [long, list("fghi")]) == pytest.approx(of_corpus)
+    joined, apart = "a b c d.".split(), "a b c d .".split()
+    assert bleu([joined], [apart], "13a") == pytest.approx(100) and bleu([joined], [apart]) < 100
+    assert bleu([], []) == 0
 
 
 def test_right_to_the_last_token() -> None:
