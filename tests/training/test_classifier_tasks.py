@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import accel
-from accel.data.generated.logic import write_files
+from accel.data.generated.logic import RELATIONS, WORDS, write_files
+from accel.data.vocabularies.words import Words
 from accel.models.fasttrees import sentence_classifier
 from accel.models.fasttrees.sentence_classifier import Config
-from accel.trained.opening import open_model
+from accel.tasks import agreement, logic
+from accel.trained.opening import Model, open_model
 from accel.training import checkpoint
+from tests.fixtures.agreement_headers import HEADER
 from tests.fixtures.command_line import settings
 from tests.fixtures.labelled_examples import INFERENCE, SENTIMENT
 from tests.fixtures.text_files import LANGUAGE_MODEL
@@ -43,6 +48,36 @@ def test_logic_is_evaluated_at_every_length(tmp_path: Path, grove: Callable[...,
     assert grove("train", "--out", out, "--resume") == printed
     assert grove("evaluate", out, "--data", tmp_path / "data") == printed.replace(f"{out}/best.safetensors\n", "")
     assert (out / "evaluation.json").read_bytes() == before
+
+
+def first_class_model(words: Words, n_classes: int) -> Model:
+    """Return a model that always answers with the first class."""
+
+    def scores(ops: Any, config: Any, parameters: Any, batch: Any, memory: Any) -> tuple[np.ndarray, np.ndarray, None]:
+        return np.zeros(batch.n_labels), batch.labels == 0, None
+
+    module: Any = SimpleNamespace(scores=scores)
+    return Model(Path("a model"), SimpleNamespace(n_classes=n_classes), {}, words, None, module)
+
+
+def test_accuracies_of_logic_are_those_of_each_length(tmp_path: Path) -> None:
+    """One line of every file has the first relation; there are up to twelve others."""
+    first, second, *_ = RELATIONS
+    for length in range(13):
+        (tmp_path / f"test{length}").write_text("".join(f"{name}\ta\tb\n" for name in (first, *[second] * length)))
+    model = first_class_model(WORDS, len(RELATIONS))
+    result = logic.evaluate(accel.load("cpu"), model, tmp_path, {})
+    assert result == {"accuracy": {str(length): pytest.approx(1 / (length + 1)) for length in range(13)}}
+
+
+def test_accuracies_of_agreement_are_those_of_the_attractors(tmp_path: Path) -> None:
+    """Of the test alone: two of four verbs without attractors are singular, and so on."""
+    path, items = tmp_path / "items.tsv", {0: "ZZPP", 1: "Z", 3: "P", 6: "P"}
+    lines = [("test", end, n) for n, ends in items.items() for end in ends] + [("train", "P", 0), ("dev", "P", 0)]
+    path.write_text(HEADER + "".join(f"{part}\td\tVB{end}\t1\t1\t{n}\t{n}\tbird sings\n" for part, end, n in lines))
+    model = first_class_model(Words(("bird",)), 2)
+    result = agreement.evaluate(accel.load("cpu"), model, path, {})["accuracy"]
+    assert result == {"all": pytest.approx(3 / 7), "0 attractors": 0.5, "1 attractors": 1.0, "3 attractors": 0.0}
 
 
 def test_a_test_of_logic_is_read_before_the_training(tmp_path: Path, mistake: Callable[..., str]) -> None:

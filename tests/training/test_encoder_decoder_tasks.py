@@ -7,13 +7,15 @@ import shutil
 import sys
 from math import exp
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import accel
-from accel.data.batches.sequence_pairs import pair_batches
+from accel.data.batches.sequence_pairs import TextPair, build_of_all_words, pair_batches
 from accel.models.encoder_decoder import model as encoder_decoder
+from accel.tasks import pairs as task_of_pairs
 from accel.tasks.encoder_decoder import sequence_accuracy
 from accel.tasks.translation import bleu
 from accel.trained.opening import open_model
@@ -199,6 +201,23 @@ def test_bleu_is_that_of_sacrebleu() -> None:
     joined, apart = "a b c d.".split(), "a b c d .".split()
     assert bleu([joined], [apart], "13a") == pytest.approx(100) and bleu([joined], [apart]) < 100
     assert bleu([], []) == 0
+
+
+def test_shares_of_all_pairs_and_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the targets without unknown words are right; the third one has such a word, and the fourth no kin."""
+    pairs = [TextPair(("a",), tuple(text.split()), n, kind) for n, (text, kind) in
+             enumerate((("b", "x"), ("b a", "x"), ("b ?", "x"), ("a", "y")), 1)]  # fmt: skip
+    model: Any = SimpleNamespace(vocabulary=build_of_all_words(pairs[:2]), config=None, parameters={})
+    counted: list[int] = []
+
+    def half(ops: Any, config: Any, parameters: Any, batches: Any) -> float:
+        counted.append(sum(len(batch.target_offsets) - 1 for batch in batches))
+        return 0.5
+
+    monkeypatch.setattr(task_of_pairs, "sequence_accuracy", half)
+    whole, shares = task_of_pairs.accuracies(accel.load("cpu"), model, Path("file"), pairs)
+    assert shares == pytest.approx({"x": 1 / 3, "y": 1 / 2}) and whole == pytest.approx((1 + 1 / 2) / 4)
+    assert counted == [2, 1]
 
 
 def test_right_to_the_last_token() -> None:
