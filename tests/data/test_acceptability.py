@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 import accel
 from accel.data.batches.sentences import Example
 from accel.data.files.lines import LineError, find_file
 from accel.data.published.acceptability import read_acceptability
+from accel.data.vocabularies.words import Words
+from accel.tasks import acceptability
 from accel.tasks.acceptability import FORMS, TESTS
 from accel.tasks.sentences import TRANSFORMERS, batches_of
-from accel.trained.opening import open_model
+from accel.trained.opening import Model, open_model
 from tests.fixtures.command_line import Grove
 from tests.fixtures.parallel_text import SMALL
 
@@ -58,6 +63,27 @@ def folder(tmp_path: Path) -> Path:
     for name in ("in_domain_train.tsv", *TESTS.values()):
         (tmp_path / "tokenized" / name).write_text("".join(lines))
     return tmp_path
+
+
+def test_figures_are_those_of_each_file_and_of_both(tmp_path: Path) -> None:
+    """A model that accepts what begins with yes: correlations (1 x 2 - 0) / sqrt(1 x 2 x 2 x 3), -1 and 0 by hand."""
+
+    def scores(ops: Any, config: Any, parameters: Any, batch: Any) -> tuple[None, np.ndarray]:
+        return None, (batch.ids[batch.offsets[:-1]] == 0) == batch.labels
+
+    (tmp_path / "raw").mkdir()
+    for name, lines in {
+        "in_domain_dev": ("1 yes", "1 no", "0 no", "0 no"),
+        "out_of_domain_dev": ("1 no", "0 yes"),
+    }.items():
+        text = "".join("s\t{}\t\t{} it is\n".format(*line.split()) for line in lines)
+        (tmp_path / "raw" / f"{name}.tsv").write_text(text)
+    config: Any = SimpleNamespace(kind="lstm", pair=False, n_classes=2)
+    module: Any = SimpleNamespace(NAME="sentence_classifier", scores=scores)
+    model = Model(Path("a model"), config, {}, Words(("yes", "no", "it", "is")), None, module)
+    figures = acceptability.evaluate(accel.load("cpu"), model, tmp_path, {"form": "raw"})
+    assert figures["accuracy"] == {"in domain": 0.75, "out of domain": 0.0, "both": 0.5}
+    assert figures["correlation"] == pytest.approx({"in domain": 12**-0.5 * 2, "out of domain": -1, "both": 0})
 
 
 @pytest.mark.parametrize("kind", [*TRANSFORMERS, "lstm"])

@@ -16,20 +16,23 @@ import pytest
 import accel
 from accel import cli
 from accel.data.batches.constituents import encode_bracketed, parser_batches
-from accel.data.corpora.constituents import read_bracketed
+from accel.data.corpora.constituents import read_bracketed, tree_of
+from accel.data.corpora.treebank import read_sentences, tags
+from accel.evaluation.evalb import COLLINS, evalb, with_tags
 from accel.models.transformer_grammars import span_parser
+from accel.parsing.propose import parses
 from accel.trained.opening import open_model
 from accel.training.checkpoint import read_state
 from accel.training.loop import evaluate, train
 from accel.training.settings import TrainingConfig
-from refimpl.trees import Tree
+from refimpl.trees import Tree, words
 from tests.fixtures.span_parser_runs import READING, STRANGE, run_of, trained, treebank, write
 from tests.fixtures.toy_run import metrics
 
 __all__ = ["trained", "treebank"]
 
 
-def test_it_learns_and_is_evaluated(trained: Path, grove: Callable[..., str]) -> None:
+def test_it_learns_and_is_evaluated(treebank: Path, trained: Path, grove: Callable[..., str]) -> None:
     figures = json.loads((trained / "evaluation.json").read_text())
     assert (figures["sentences"], figures["too_long"]) == (21, 1) and figures["f1"] > 55.0  # ten seeds: 65.8 to 73.0
     lines = metrics(trained)
@@ -39,6 +42,11 @@ def test_it_learns_and_is_evaluated(trained: Path, grove: Callable[..., str]) ->
     model = open_model(accel.load("cpu"), trained)
     assert model.config.n_labels == len(model.vocabulary.labels) and model.reading == READING
     assert {"S", "NP", "VP"} <= set(model.vocabulary.labels) and "FRAG" not in model.vocabulary.labels
+    gold = [tree for tree, *_ in read_sentences(treebank / "test") if len(words(tree)) <= 30]
+    best = parses(accel.load("cpu"), model, [words(tree) for tree in gold], 1)
+    trees = [tree_of(ranked[0][0], words(tree)) for ranked, tree in zip(best, gold, strict=True)]
+    score = evalb(gold, [with_tags(x, tags(y) or []) for x, y in zip(trees, gold, strict=True)], COLLINS)
+    assert (figures["f1"], figures["exact"]) == pytest.approx((score.f1, score.complete_match))
 
 
 def test_sentences_left_out_are_counted(treebank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
