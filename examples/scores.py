@@ -152,14 +152,31 @@ def syntaxgym(model: Model, directory: Path, suites: Sequence[Path], parser: Pat
         "interval": [low, high],
         "circuits": content["means"]["as in the paper"]["circuits"],
         "circuit_intervals": circuit_intervals(right),
+        "answers": answers_of(content),
     } | counts
+
+
+def answers_of(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return a letter for every item of the paper's suites: 1 if it is right, 0 if it is wrong, - if it was skipped."""
+    items_of = {name: suite["items"] for name, suite in content["suites"].items() if name not in LEFT_OUT}
+    return {name: "".join("-" if "skipped" in x else "01"[x["correct"]] for x in of) for name, of in items_of.items()}
+
+
+def item_differences(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, list[float]]:
+    """Return for every suite the differences of two models' answers, in %, to the items that neither skipped.
+
+    >>> item_differences({"npi": "110-"}, {"npi": "0101"})
+    {'npi': [100.0, 0.0, 0.0]}
+    """
+    both = {suite: zip(letters, other[suite], strict=True) for suite, letters in one.items()}
+    return {suite: [100.0 * (int(a) - int(b)) for a, b in of if "-" not in (a, b)] for suite, of in both.items()}
 
 
 def right_items(content: Mapping[str, Any]) -> tuple[dict[str, list[float]], dict[str, int]]:
     """Return from what `grove syntaxgym` wrote 1 or 0 for every item of the paper's suites, and the items' numbers."""
-    items_of = {name: suite["items"] for name, suite in content["suites"].items() if name not in LEFT_OUT}
-    right = {name: [float(x["correct"]) for x in items if "skipped" not in x] for name, items in items_of.items()}
-    n_items, n_judged = (sum(map(len, x.values())) for x in (items_of, right))
+    answers = answers_of(content)
+    right = {name: [float(letter) for letter in letters if letter != "-"] for name, letters in answers.items()}
+    n_items, n_judged = (sum(map(len, x.values())) for x in (answers, right))
     return right, {"items": n_judged, "skipped": n_items - n_judged}
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from accel.evaluation.significance import bootstrap, welch
-from accel.evaluation.syntaxgym import CIRCUITS
+from accel.evaluation.significance import bootstrap, interval_of_means, welch
+from accel.evaluation.syntaxgym import CIRCUITS, circuit_of
 from examples.markdown import spread, table, with_interval
 from examples.result_files import (
     ESTIMATED,
@@ -27,6 +27,7 @@ from examples.result_files import (
     value_of,
     values_of,
 )
+from examples.scores import item_differences
 
 
 def table_1(results: Sequence[Result]) -> str:
@@ -126,7 +127,10 @@ CHANCE = dict(zip(CIRCUITS, (25.0, 50.0, 28.9, 25.2, 23.3, 33.2), strict=True))
 
 
 def circuits(results: Sequence[Result]) -> str:
-    """Return the accuracy of every circuit, as the paper's Figure 4, with its interval where the result has one."""
+    """Return the accuracy of every circuit, as the paper's Figure 4, with its interval where the result has one.
+
+    Below are the differences of every two models, paired over items, where the answers to these are stored.
+    """
     rows = []
     for result in results:
         if (suites := result.get("syntaxgym")) and split_of(result) == "test":
@@ -135,6 +139,13 @@ def circuits(results: Sequence[Result]) -> str:
             means = (f"{100 * suites['circuits'][name]:.1f}" for name in CIRCUITS)
             rows.append((NAMES[result["model"]], *map("".join, zip(means, ends, strict=True))))
     rows.append(("random surprisals", *(f"{CHANCE[name]:.1f}" for name in CIRCUITS)))
+    answered = [result for result in results if "answers" in result.get("syntaxgym", {})]
+    for one, other in combinations(answered, 2):
+        if (one["experiment"], one["seed"]) == (other["experiment"], other["seed"]):
+            of_suites = item_differences(one["syntaxgym"]["answers"], other["syntaxgym"]["answers"])
+            groups = [[of_suites[suite] for suite in of_suites if circuit_of(suite) == name] for name in CIRCUITS]
+            cells = (with_interval(interval_of_means(group), 1) if group else "" for group in groups)
+            rows.append((f"{NAMES[one['model']]} less {NAMES[other['model']]}", *cells))
     return table(("model", *CIRCUITS), rows)
 
 

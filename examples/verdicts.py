@@ -9,7 +9,7 @@ other: the interval over these examples, paired, covers those of all. It says no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import sqrt
@@ -18,15 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from accel.evaluation.significance import Interval, welch
+from accel.evaluation.significance import Interval, interval_of_means, welch
 from examples.fasttrees.answers import right_of
 from examples.markdown import normal, table, verdict, with_interval
 from examples.result_files import ESTIMATED, NAMES, PAPER, Result, grouped, of_documents, split_of
 from examples.result_files import value_of as value_of_grammar
+from examples.scores import item_differences
 from examples.task_results import TaskResult, value_of
 from examples.task_tables import SOURCES, TASKS
 from examples.treeformer.sizes import variant_of
 
+Answers = Mapping[str, str]
+"""1 or 0 for each item of SyntaxGym's suites, - for one that was skipped."""
 HEAD = ("in the paper", "its order", "training", "difference (95 % interval)", "seeds", "steps",
         "still improving", "verdict")  # fmt: skip
 EXACT = "txl_terminals"
@@ -127,6 +130,19 @@ def judge_answers(better: Sequence[np.ndarray], worse: Sequence[np.ndarray]) -> 
     return with_interval(Interval(mean, low, high), 2), f"one seed: {verdict(low, high)}"
 
 
+def judge_suites(better: Sequence[Answers], worse: Sequence[Answers]) -> tuple[str, str]:
+    """Return the same of SyntaxGym's items: the mean over suites, by a bootstrap of each suite's items.
+
+    >>> judge_suites([{"npi": "1101"}], [{"npi": "0-00"}])
+    ('+66.67 (+0.00 to +100.00)', 'one seed: open')
+    """
+    differences = [item_differences(one, other).values() for one, other in product(better, worse)]
+    of_pairs = [interval_of_means([suite for suite in suites if len(suite) > 1]) for suites in differences]
+    low, high = min(pair.low for pair in of_pairs), max(pair.high for pair in of_pairs)
+    mean = fmean(pair.value for pair in of_pairs)
+    return with_interval(Interval(mean, low, high), 2), f"one seed: {verdict(low, high)}"
+
+
 def _judged(claim: Claim, both: Sequence[Sequence[TaskResult]]) -> tuple[str, str]:
     if min(map(len, both)) == 1 and all("answers" in result for of_model in both for result in of_model):
         lengths = claim.measure.removeprefix("accuracy, ")
@@ -181,7 +197,11 @@ def _row_of_grammar(claim: Claim, group: Sequence[Result]) -> tuple[str, ...] | 
     if not all(both):
         return None
     one, other = ([value_of_grammar(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
-    difference, judged = judge(one, other, lower=claim.lower)
+    answers = [[result.get("syntaxgym", {}).get("answers") for result in of_model] for of_model in both]
+    if claim.measure == "SG" and min(map(len, both)) == 1 and all(map(all, answers)):
+        difference, judged = judge_suites(*answers)
+    else:
+        difference, judged = judge(one, other, lower=claim.lower)
     exact_is_lower = (claim.better == EXACT and fmean(one) < fmean(other)) or (
         claim.worse == EXACT and fmean(other) < fmean(one)
     )

@@ -158,6 +158,7 @@ def test_from_trees_to_result_files(toy: Path) -> None:
     suite = write_suite(toy / "suite.json", [("the dog sleeps .".split(), "the dog sleep .".split())] * 2)
     run(toy, "other", *same, "--sentences", 6, "--suites", suite)  # of complete results
     for name, with_suites in results_of(toy / "other").items():
+        assert list(map(len, with_suites["syntaxgym"]["answers"].values())) == [2]
         assert with_suites["syntaxgym"]["items"] == 2 and with_suites["rows"] == results[name]["rows"]
 
 

@@ -109,6 +109,20 @@ def test_an_estimate_above_an_exact_value_shows_nothing() -> None:
     assert values_of(results[3:], ESTIMATED) == {}  # no model has an estimate
 
 
+def test_items_of_syntaxgym_decide_over_one_seed() -> None:
+    """Of two suites of 40 items TG has 3 / 4 and all right, TXL (CC) a half; skipped items of either do not count."""
+    answers = {"tg": ("1110" * 10, "-111" * 10), "txl_cc": ("1010" * 10, "10-0" * 10)}
+    suites = {model: {"mean": 0.5, "answers": dict(zip(("npi", "cleft"), of, strict=True))}
+              for model, of in answers.items()}  # fmt: skip
+    results = [grammar(model, 0, 9.0) | {"syntaxgym": suites[model]} for model in answers]
+    [row] = (cells(line) for line in verdicts("transformer_grammars", results, []).splitlines() if "SG" in line)
+    assert row[1] == "TG before TXL (CC)" and row[-1] == "one seed: confirmed"
+    assert row[3].startswith("+62.50 (")  # the mean of 25 and 100
+    del results[0]["syntaxgym"]["answers"]
+    [row] = (cells(line) for line in verdicts("transformer_grammars", results, []).splitlines() if "SG" in line)
+    assert row[-1] == "open: one seed, no interval"
+
+
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.place}, {claim.better}, {claim.worse}")
 def test_a_claim_has_the_order_of_the_papers_figures(claim: Claim) -> None:
     for task in (TASKS[task] for task in claim.tasks if task in TASKS):
