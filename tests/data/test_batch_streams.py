@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -98,6 +99,15 @@ def test_closing_ends_the_thread() -> None:
 def test_a_finished_stream_stays_finished() -> None:
     with batches(prefetch=1) as stream:
         assert list(stream) and not list(stream)
+
+
+def test_batches_of_a_pool_have_a_new_order_in_every_epoch() -> None:
+    """Every example is a batch by itself, so that only the order of the batches is drawn."""
+    stream = SizedBatches(
+        6, 12, lambda i: 7 + i, lambda rows, _: rows.tolist(), names=("row", "cells"), seed=1, epochs=4
+    )
+    read = [tuple(row for [row] in islice(stream, 6)) for _ in range(4)]
+    assert [sorted(epoch) for epoch in read] == [[*range(6)]] * 4 and len(set(read)) == 4
 
 
 def test_a_position_beyond_the_batches_of_a_pool_is_refused() -> None:

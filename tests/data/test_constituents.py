@@ -145,3 +145,20 @@ def test_batches_have_so_many_words_and_every_sentence_once() -> None:
     assert [batch.ids.tolist() for batch in first] == [batch.ids.tolist() for batch in second]
     with pytest.raises(ValueError, match="sentence 1 has 8 words, more than a batch may have, 5"):
         next(parser_batches([x for x in encoded if len(x.pieces) == 8], 5, ops=CPU))
+
+
+def test_affixes_have_the_same_numbers_everywhere() -> None:
+    """A stored parser has a vector for each: 1 + CRC-32 of the place, a blank and the affix, modulo 8,191."""
+    assert affixes_of(["dog"]).tolist() == [[241, 7308, 4286, 3229, 5451, 7611, 1632, 433]]
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "is_same"),
+    [
+        ("NATO", "USA", True), ("Bird", "Dogs", True), ("1999", "20", True), ("re-run", "a-b", True),
+        ("nato", "NATO", False), ("3rd", "rd", False), ("re-run", "rerun", False), ("a-b", "a_b", False),
+    ],
+)  # fmt: skip
+def test_shapes_of_words(word: str, other: str, is_same: bool) -> None:
+    shapes = affixes_of([word, other])[:, -1]
+    assert (shapes[0] == shapes[1]) == is_same

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from accel.data.files.brackets import read_trees
 from accel.data.vocabularies.building import build, build_of_words
-from accel.data.vocabularies.terminals import unknown_class
+from accel.data.vocabularies.terminals import unknown_class, words_and_classes
 from accel.data.vocabularies.vocabulary import END, KINDS, Vocabulary, VocabularyError
 from refimpl.trees import START, ActionType, Tree, action_type, actions, words
 
@@ -100,6 +100,12 @@ def test_words_that_occur_once_become_their_class() -> None:
     }  # fmt: skip
     spoken = [vocabulary.symbols[i] for i in vocabulary.encode(TREES[0]) if vocabulary.type_of[i] == ActionType.T]
     assert spoken == ["UNK-INITC-KNOWNLC", "bird", "UNK-LC-s", "in", "the", "UNK-LC"]
+
+
+@pytest.mark.parametrize("words", ["cab", "bac"])
+def test_of_equally_frequent_words_the_first_by_letters_stay(words: str) -> None:
+    """Wherever they stand in the training data."""
+    assert words_and_classes(dict.fromkeys(words, 2), 3) == ("UNK", "UNK-LC", "a")
 
 
 def test_a_class_unseen_in_training_loses_its_last_parts() -> None:
