@@ -74,7 +74,7 @@ TABLE_1, SYNTAXGYM = "Transformer Grammars, Table 1", "Transformer Grammars, Syn
 OF_SILVER = " --beam 0 --draws 0 --suites {data}/syntaxgym/test_suites_json.tar.xz"
 KINDS = {
     "tg_example": Grammars("tg_example", TABLE_1, (6000, 6000, 4000), 0.2, 500, 0.5),
-    "tg_example_256": Grammars("tg_example", TABLE_1, (6000, 6000, 4000), 0.3, 500, 0.7, width=256, times=2.5,
+    "tg_example_256": Grammars("tg_example", TABLE_1, (6000, 6000, 4000), 0.2, 500, 0.7, width=256, times=2.2,
                                measures=" --name tg_example_256"),
     "craft": Grammars("craft", TABLE_1, (16_000, 16_000, 10_000), 0.1, 300, 0.6),
     "silver": Grammars("silver", SYNTAXGYM, (12_000, 12_000, 8000), 0.1, 500, 1.1, measures=OF_SILVER),
