@@ -87,13 +87,16 @@ def _write_sentences(options: argparse.Namespace, sample: Sample, models: Sequen
     asked: Result = {name: getattr(options, name) for name in ("number", "draws", "beam")}
     if options.beam and sample.documents is None:
         asked["models"] = models  # their searches add trees
+    if options.parser is not None:
+        [digest] = digests([checkpoint_of(options.parser)]).values()
+        asked["parser"] = f"one of SHA-256 {digest}"
     kept = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
     for name, value in kept.items():
         if asked.get(name, value) != value:
             shown = " ".join(value) if isinstance(value, list) else value
             raise ValueError(f"--{name}: the trees in {options.out} are of {shown}: give that, or another --out")
     write_text(_sentences(options), text)
-    write_text(settings, json.dumps(asked) + "\n")
+    write_text(settings, json.dumps(kept | asked) + "\n")
 
 
 def _train_grammar(options: argparse.Namespace, model: str, seed: int) -> None:

@@ -147,6 +147,8 @@ def test_from_trees_to_result_files(toy: Path) -> None:
     for option, value, stored in (("--number", 6, 5), ("--beam", 19, 20), ("--models", "tg", " ".join(measure.MODELS))):
         with pytest.raises(ValueError, match=f"{option}: the trees in .*other are of {stored}: give that, or another"):
             run(toy, "other", *same, "--sentences", 6, option, value)
+    with pytest.raises(ValueError, match=r"--parser: the trees in .*other are of one of SHA-256 \w+: give that, or"):
+        run(toy, "other", *same, "--sentences", 6, "--parser", toy / "runs" / "tg-0")
     for option, value, change in (("--steps", 5, "steps was 4, is 5"), ("--set", "d_model=8", "d_model was 16, is 8"),
                                   ("--set", "clip_norm=2e-1", "clip_norm was 3.0, is 2e-1"),
                                   ("--set", "clip_norm=much", "clip_norm was 3.0, is much")):  # fmt: skip
