@@ -168,7 +168,7 @@ def test_which_sentences_count() -> None:
         evalb([gold], [gold, gold], PARAMETERS)
 
 
-def test_quotes_return_where_the_numbers_of_words_differ() -> None:
+def test_quotes_return_where_lengths_differ() -> None:
     """Each side deletes one of the two marks. Put back on both sides, they would make the words equal."""
     parameters = EvalbParameters(delete_labels=frozenset({"''"}), quote_labels=frozenset({"''", "NN"}))
     gold, predicted, whole = read_sentences([

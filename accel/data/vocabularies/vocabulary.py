@@ -114,7 +114,7 @@ class Vocabulary:
         return [i for action in (actions(tree) if self.labels else words(tree)) for i in self._ids_of(action)]
 
     def with_known_labels(self, trees: Sequence[Tree]) -> list[Tree]:
-        """Return the trees of a sentence whose labels the vocabulary has, or all if there are none.
+        """Return those trees whose labels the vocabulary has, or all if it has those of none.
 
         A model gives a tree with another label probability 0.
         """
