@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -41,11 +42,25 @@ def open_gpu() -> Device:
     if not cuda.is_available():
         raise BackendUnavailable("Numba finds no GPU, though CuPy does (pip install 'grove-lm[cuda12]' or '[cuda13]')")
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # one thread a sequence is meant
+    config.CUDA_ARRAY_INTERFACE_SYNC = 0  # kernels run on the stream that made their arrays: none waits for them
+    _complete_numba()
     attributes = cupy.cuda.Device().attributes
     return Device(
         cupy, _launch, _each, attributes["MaxSharedMemoryPerBlockOptin"], _stream, _cublaslt, _multiply,
         captured_by_cupy, _pinned, sent, attributes["MultiProcessorCount"], cupy.cuda.runtime.getDevice,
     )  # fmt: skip
+
+
+def _complete_numba() -> None:
+    """Let numba-cuda import all of itself: up to 0.30 it asks for `np.row_stack`, which NumPy 2.5 has no more."""
+    if "row_stack" in vars(np):
+        return
+    np.row_stack = np.vstack  # type: ignore[attr-defined]
+    try:
+        with suppress(ImportError):  # Numba's own module of CUDA, where numba-cuda is missing
+            import_module("numba.cuda.np.arrayobj")
+    finally:
+        del np.row_stack  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
