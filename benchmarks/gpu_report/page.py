@@ -25,8 +25,10 @@ def write_page(setting: Setting) -> None:
 
 def lines(setting: Setting, parts: dict[str, Rows]) -> Iterator[str]:
     yield from (HEAD, "")
-    if setting.stand_in or setting.small:
-        yield from ("**No GPU was measured: kernels ran on the CPU, on small sizes. Only the form is shown.**", "")
+    if setting.stand_in:
+        yield from ("**No GPU was measured: kernels ran on the CPU. Only the form is shown.**", "")
+    if setting.small:
+        yield from ("**Sizes are small: times say nothing of a training.**", "")
     sections = {
         "environment": ("Machine", environment), "rates": ("Rates of the machine", rates),
         "operations": ("Tests of every operation", tests), "suite": ("The rest of the tests", tests),

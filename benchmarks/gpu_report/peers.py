@@ -16,6 +16,7 @@ from benchmarks.gpu_steps import TableStep, stack_setting
 
 PRECISIONS = ("float32", "tf32", "bf16")
 LSTM = "torch.nn.LSTM"
+FLEX_HEAD = 16  # numbers of a head, at least
 
 
 def rows(setting: Setting) -> Iterator[Row]:
@@ -70,6 +71,8 @@ def grammar(setting: Setting, step: TableStep, label: str, device: str, narrow: 
         raise Missing("FlexAttention has no backward pass on the CPU")
     ours = step.make(cpu, setting.small)
     config = ours.config
+    if label == "FlexAttention" and config.d_model // config.n_heads < FLEX_HEAD:
+        raise Missing(f"FlexAttention needs heads of {FLEX_HEAD} numbers")
     padded = [dense(batch, config.segment_length) for batch in ours.batches]
     batches: list[Any] = [replace(b, **{k: x.to(device) for k, x in vars(b).items()}) for b in padded]
     if label == "FlexAttention":
