@@ -8,11 +8,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from examples.queue_commands import SEEDS, Run, of_trees, settings, train, trees
-from examples.queue_runs import CELLS, GRAMMARS, LOGIC_STEPS, SIZES, TREEBANKS, cogs, gpst, logic
+from examples.queue_runs import (
+    CELLS,
+    GRAMMARS,
+    LANGUAGE_MODEL_STEPS,
+    LOGIC_STEPS,
+    SIZES,
+    TREEBANKS,
+    cogs,
+    gpst,
+    language_model,
+    logic,
+)
 
 GRAMMAR_STEPS = 20_000
-ON_A_BACKEND = ("accel.cli", "examples.gpst.measure")
-SECONDS = {"logic": 0.01, "cogs": 0.02, "grammar": 0.03, "gpst": 0.3}
+LANGUAGE_MODELS = ("on_lstm", "fasttrees", "faster_fasttrees")
+TRAINS, OTHERS = "accel.cli train", ("accel.cli", "examples.gpst.measure")
+SECONDS = {"logic": 0.01, "language_model": 0.01, "cogs": 0.02, "grammar": 0.03, "gpst": 0.3}
 """Of a step."""
 
 
@@ -29,15 +41,22 @@ def grammar(model: str, seed: int) -> Run:
 
 def on_gpu(run: Run, hours: float) -> Run:
     """Return the run with its trainings and evaluations on a GPU."""
-    added = {True: " --backend cuda", False: ""}
-    commands = tuple(f"{command}{added[command.startswith(ON_A_BACKEND)]}" for command in run.commands)
-    return replace(run, commands=commands, hours=hours)
+    return replace(run, commands=tuple(command + options(command) for command in run.commands), hours=hours)
+
+
+def options(command: str) -> str:
+    """Return what a command is given for a GPU."""
+    if command.startswith(TRAINS):
+        return " --backend cuda --kernels fast"
+    return " --backend cuda" if command.startswith(OTHERS) else ""
 
 
 GPU_RUNS = (
     *(on_gpu(logic(kind, seed), LOGIC_STEPS * SECONDS["logic"] / 3600) for seed in SEEDS for kind in CELLS),
     *(on_gpu(cogs(kind, seed), 30_000 * SECONDS["cogs"] / 3600)
       for seed in SEEDS for kind in ("transformer", "treeformer")),
+    *(on_gpu(language_model(kind, 0), LANGUAGE_MODEL_STEPS * SECONDS["language_model"] / 3600)
+      for kind in LANGUAGE_MODELS),
     TREEBANKS,
     *(on_gpu(grammar(model, seed), GRAMMAR_STEPS * SECONDS["grammar"] / 3600) for seed in SEEDS for model in GRAMMARS),
     *(on_gpu(gpst(model), (SIZES["gpst"].steps + SIZES["gpst"].induction_steps) * SECONDS["gpst"] / 3600)
