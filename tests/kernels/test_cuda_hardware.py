@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,6 +91,18 @@ def copied(code: str) -> np.ndarray:
     x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
     run("struct alignas(16) Four { REAL x[4]; }; " + code, x, y, parameters=COPIES)
     return y
+
+
+def test_threads_change_where_the_compiler_checks_jumps() -> None:
+    """On Ubuntu g++ begins with this option: `longjmp` to another fiber ended the process."""
+    code = """
+from accel.verify.cuda_host import launcher
+launcher.COMPILER = "g++", "-D_FORTIFY_SOURCE=2", *launcher.COMPILER[1:]
+from tests.kernels.test_cuda_hardware import copied
+assert copied("shared[i] = x[i]; __syncthreads(); y[i] = shared[63 - i];")[:64].tolist() == list(range(63, -1, -1))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_copies_arrive_at_the_wait(order: int) -> None:
