@@ -28,7 +28,8 @@ def tests(setting: Setting, name: str, words: tuple[str, ...]) -> dict[str, Any]
     record = setting.out / f"{name}-tests.jsonl"
     command = [sys.executable, "-m", "pytest", *words, "--hypothesis-profile", "quick", "--color", "no"]
     command += ["-p", "no:benchmark"]  # pytest-benchmark, where it is, warns beside xdist; warnings are errors
-    command += ["-p", "benchmarks.gpu_report.each_test", "--record", str(record), "--rootdir", str(ROOT)]
+    command += ["-p", "benchmarks.gpu_report.each_test", "--record", str(record)]
+    command += ["--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml")]  # not those of the folder of the record
     command += [] if setting.stand_in else ["--require", "cuda"]
     if not setting.small and find_spec("xdist") is not None:
         command += ["-n", str(PROCESSES)]

@@ -8,6 +8,7 @@ from benchmarks.gpu_report.operations import tests
 from benchmarks.gpu_report.records import Row, Setting
 
 FIRST = ("tests/kernels", "tests/models", "tests/training", "tests/autodiff")
+ALL = ("tests", "accel/verify")
 SMALL = ("tests/kernels/test_optimizer.py",)
 
 
@@ -17,4 +18,4 @@ def rows(setting: Setting) -> Iterator[Row]:
         yield "a few", lambda: tests(setting, "suite", SMALL)
         return
     yield "kernels, models, training", lambda: tests(setting, "suite", FIRST)
-    yield "all", lambda: tests(setting, "suite", ())
+    yield "all", lambda: tests(setting, "suite", ALL)
