@@ -31,7 +31,7 @@ from accel.verify.cuda_host.races import race
 
 FOLDER = Path(__file__).parent
 COMPILER = ("g++", "-std=c++17", "-fPIC", "-w", "-fno-threadsafe-statics", "-U_FORTIFY_SOURCE")
-"""Where the compiler checks all jumps unless it is told not to, as on Ubuntu, one from a fiber to another one aborts."""
+"""Ubuntu's compiler checks all jumps unless it is told not to, and one from a fiber to another one ends the process."""
 MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
 WATCHED = ("-O1", "-g1", "-gdwarf-4", "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0")
 
