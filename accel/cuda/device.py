@@ -63,7 +63,7 @@ def check_available() -> None:
 
 def xp() -> ModuleType:
     """Return the array module."""
-    return _current().xp
+    return (_device or _current()).xp
 
 
 def launch(
@@ -96,11 +96,13 @@ def launch(
     """
     if 0 in grid:
         return
-    if shared > shared_limit():
-        raise ValueError(f"{kernel}: needs {shared} bytes of shared memory a block, but this GPU has {shared_limit()}")
-    dtype = np.dtype(dtype)
-    typed = tuple(np.int64(x) if isinstance(x, int) else dtype.type(x) if isinstance(x, float) else x for x in args)
-    _current().launch(source, kernel, grid, block, typed, dtype, chunks, shared, cooperative)
+    gpu, dtype = _device or _current(), np.dtype(dtype)
+    if shared > gpu.shared_limit:
+        limit = gpu.shared_limit
+        raise ValueError(f"{kernel}: needs {shared} bytes of shared memory a block, but this GPU has {limit}")
+    real = dtype.type
+    typed = [np.int64(x) if isinstance(x, int) else real(x) if isinstance(x, float) else x for x in args]
+    gpu.launch(source, kernel, grid, block, tuple(typed), dtype, chunks, shared, cooperative)
 
 
 def wide_grid(array: Array, threads: int) -> tuple[int]:

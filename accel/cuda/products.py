@@ -7,8 +7,7 @@ memory: the rounded factors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from accel.cuda import device, forms
 from accel.cuda.device import Array
-from accel.cuda.support.cublaslt import Compute, Epilogue, Library, Matrix, Problem, Type, aligned
+from accel.cuda.support.cublaslt import KEPT, Compute, Epilogue, Library, Matrix, Problem, Type, aligned
 from accel.cuda.support.factors import BFLOAT16, THREADS, factor, factors
 
 BIAS_ALIGNED = 16  # bytes: a vector of float32 that cuBLASLt adds or sums begins at a multiple of them
@@ -46,10 +45,10 @@ def matmul(
         if bias is not None:
             out += bias
         return out
-    a, b, turned = _readable(a), _readable(b), sums_of_a is not None
+    (a, seen_a), (b, seen_b) = _readable(a, sums_of_a is not None), _readable(b)
     vectors = (sums_of_b, Epilogue.SUMS_OF_A), (sums_of_a, Epilogue.SUMS_OF_B), (bias, Epilogue.BIAS)
     vector = next(((x, epilogue) for x, epilogue in vectors if x is not None), None)
-    _multiply(_seen(a, turned), _seen(b), _seen(out), len(out) if out.ndim == 3 else 1, add, vector, out)
+    _multiply(seen_a, seen_b, _seen(out), len(out) if out.ndim == 3 else 1, add, vector, out)  # type: ignore[arg-type]
     return out
 
 
@@ -132,46 +131,59 @@ def _check(
     if a.ndim not in (2, 3) or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
         raise ValueError(f"b: shape {b.shape} does not fit that of a, {a.shape}")
     shape, dtype = (*a.shape[:-1], b.shape[-1]), _result_type(a)
-    sums = {"sums_of_a": (sums_of_a, a.shape[:1]), "sums_of_b": (sums_of_b, b.shape[1:])}
-    for name, (array, _) in sums.items():
-        if array is not None and not (fuses_sums(array[:, None]) and device.address(array) % BIAS_ALIGNED == 0):
-            raise ValueError(f"{name}: only the fast form sums, in float32, at a multiple of {BIAS_ALIGNED} bytes")
-    for name, (array, expected) in {"out": (out, shape), "bias": (bias, shape[-1:]), **sums}.items():
-        if array is None:
-            continue
-        if array.shape != expected or array.dtype != dtype:
-            raise ValueError(f"{name}: {array.dtype} {array.shape} is not {dtype} {expected}")
-        if not array.flags.c_contiguous:
-            raise ValueError(f"{name}: not C-contiguous")
+    if out is not None:
+        _check_result("out", out, shape, dtype)
+    if bias is not None:
+        _check_result("bias", bias, shape[-1:], dtype)
+    for name, array, expected in (("sums_of_a", sums_of_a, a.shape[:1]), ("sums_of_b", sums_of_b, b.shape[1:])):
+        if array is not None:
+            if not (fuses_sums(array[:, None]) and device.address(array) % BIAS_ALIGNED == 0):
+                raise ValueError(f"{name}: only the fast form sums, in float32, at a multiple of {BIAS_ALIGNED} bytes")
+            _check_result(name, array, expected, dtype)
 
 
-def _layout(x: Array, turned: bool = False) -> Matrix | None:
+def _check_result(name: str, array: Array, shape: tuple[int, ...], dtype: Any) -> None:
+    if array.shape != shape or array.dtype != dtype:
+        raise ValueError(f"{name}: {array.dtype} {array.shape} is not {dtype} {shape}")
+    if not array.flags.c_contiguous:
+        raise ValueError(f"{name}: not C-contiguous")
+
+
+@lru_cache(KEPT)
+def _layout(
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, start: int, turned: bool = False
+) -> Matrix | None:
     """Return how cuBLAS sees a matrix, or each of a batch; None if there are gaps inside rows and columns.
 
-    A single row or column lies both ways: `turned` says that it is seen as one of columns.
+    A single row or column lies both ways: `turned` says that it is seen as one of columns. `start` is the alignment.
     """
-    rows, columns = x.shape[-2:]
-    down, right = (stride // x.itemsize for stride in x.strides[-2:])
-    stride = x.strides[0] // x.itemsize if x.ndim == 3 else 0
-    start = aligned(device.address(x))
+    rows, columns = shape[-2:]
+    down, right = (stride // dtype.itemsize for stride in strides[-2:])
+    stride = strides[0] // dtype.itemsize if len(shape) == 3 else 0
     by_rows = (right == 1 or columns == 1) and (down >= columns or rows == 1)
     by_columns = (down == 1 or rows == 1) and (right >= rows or columns == 1)
     if by_rows and not (turned and by_columns):
-        return Matrix(TYPES[x.dtype], columns, rows, down if rows > 1 else columns, stride, start)
+        return Matrix(TYPES[dtype], columns, rows, down if rows > 1 else columns, stride, start)
     if by_columns:
         pitch = right if columns > 1 else rows
-        return Matrix(TYPES[x.dtype], rows, columns, pitch, stride, start, transposed=True)
+        return Matrix(TYPES[dtype], rows, columns, pitch, stride, start, transposed=True)
     return None
 
 
-def _readable(x: Array) -> Array:
-    """Return x, or a copy of it if it has gaps inside rows and columns."""
-    return x if _layout(x) is not None else device.xp().ascontiguousarray(x)
+def _seen(x: Array, turned: bool = False) -> Seen | None:
+    """Return where an array begins, and how cuBLAS sees it; None if it has gaps inside rows and columns."""
+    address = device.address(x)
+    layout = _layout(x.shape, x.strides, x.dtype, aligned(address), turned)
+    return None if layout is None else (address, layout)
 
 
-def _seen(x: Array, turned: bool = False) -> Seen:
-    """Return where an array without such gaps begins, and how cuBLAS sees it."""
-    return device.address(x), _layout(x, turned)  # type: ignore[return-value]
+def _readable(x: Array, turned: bool = False) -> tuple[Array, Seen]:
+    """Return x, or a copy of it if it has such gaps, and how cuBLAS sees that."""
+    seen = _seen(x, turned)
+    if seen is None:
+        x = device.xp().ascontiguousarray(x)
+        seen = _seen(x, turned)
+    return x, seen  # type: ignore[return-value]
 
 
 def _at_equal_distances(arrays: Sequence[Array]) -> Seen | None:
@@ -179,17 +191,19 @@ def _at_equal_distances(arrays: Sequence[Array]) -> Seen | None:
 
     Separate arrays may lie at equal distances in one run and not in the next, whose sums would be rounded otherwise.
     """
-    if len(set(map(device.allocation, arrays))) > 1:
-        return None
-    first, size = arrays[0], arrays[0].itemsize
-    layouts, starts = [_layout(x) for x in arrays], [device.address(x) for x in arrays]
+    first = arrays[0]
+    if any(x is not first for x in arrays):
+        allocation, shape, strides = device.allocation(first), first.shape, first.strides
+        for x in arrays[1:]:
+            if device.allocation(x) != allocation or x.shape != shape or x.strides != strides:
+                return None
+    starts = [device.address(x) for x in arrays]
     gaps = {after - before for before, after in pairwise(starts)} or {0}
     gap = gaps.pop()
-    same = all(x.shape == first.shape and x.strides == first.strides for x in arrays)
-    if gaps or gap < 0 or gap % size or not same or layouts[0] is None:
+    if gaps or gap < 0 or gap % first.itemsize:
         return None
-    alignment = min(layout.aligned for layout in layouts)  # type: ignore[union-attr]
-    return starts[0], replace(layouts[0], stride=gap // size, aligned=alignment)
+    layout = _layout(first.shape, first.strides, first.dtype, min(map(aligned, starts)))
+    return None if layout is None else (starts[0], layout._replace(stride=gap // first.itemsize))
 
 
 @cache

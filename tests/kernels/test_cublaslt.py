@@ -6,6 +6,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -13,7 +14,7 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from accel.cuda import forms, products
+from accel.cuda import device, forms, products
 from accel.cuda.support import cublaslt, gpu
 from accel.cuda.support.cublaslt import MOST_ALIGNED, SIGNATURES, WORKSPACE, Library
 from accel.verify.cuda_host import cublaslt as stand_in
@@ -71,7 +72,7 @@ def test_a_wrong_layout_shows(host_backend: ModuleType, wrong: str, monkeypatch:
     def seen(x: np.ndarray, *turned: bool) -> tuple[np.ndarray, cublaslt.Matrix]:
         array, matrix = plain(x, *turned)
         if x.shape == (2, 3, 4):
-            matrix = cublaslt.Matrix(**vars(matrix) | change(matrix))
+            matrix = matrix._replace(**change(matrix))
         return array, matrix
 
     monkeypatch.setattr(products, "_seen", seen)
@@ -139,6 +140,47 @@ def test_a_gpu_opens_the_library_with_the_types_of_its_functions(monkeypatch: py
     monkeypatch.setattr(ctypes, "CDLL", lambda name: loaded)
     functions = gpu._cublaslt.__wrapped__()
     assert {name: tuple(getattr(functions, name).argtypes) for name in SIGNATURES} == SIGNATURES
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_a_gpu_tells_cublas_the_same(
+    monkeypatch: pytest.MonkeyPatch, dtype: type, add: bool, batch: tuple[int, ...]
+) -> None:
+    """What is told to cuBLAS is read as its manual says: column after column, and factors where they lie."""
+    kind = {np.float32: "s", np.float64: "d"}[dtype]
+    name, strided = f"{kind}gemm{'StridedBatched' * bool(batch)}", bool(batch)
+    cublas = SimpleNamespace(**{name: partial(gemm, dtype, strided)})
+    monkeypatch.setattr(gpu, "_products", lambda: (lambda: 7, cublas))
+    monkeypatch.setattr(device, "_device", device.Device(np, launcher.launch, launcher.each, multiply=gpu._multiply))
+    a, b, out = (drawn((*batch, *shape), i).astype(dtype) for i, shape in enumerate([(4, 5), (3, 4), (5, 3)]))
+    expected = a.swapaxes(-1, -2) @ b.swapaxes(-1, -2) + add * out
+    products.matmul(a.swapaxes(-1, -2), b.swapaxes(-1, -2), out, add=add)
+    np.testing.assert_allclose(out, expected, rtol=1e-5)
+
+
+def gemm(dtype: Any, strided: bool, handle: int, of_a: int, of_b: int, m: int, n: int, k: int, *rest: int) -> None:
+    """Compute `gemm` or `gemmStridedBatched` of cuBLAS in memory of the host."""
+    assert handle == 7
+    if strided:
+        alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc, stride_c, batch = rest
+    else:
+        (alpha, a, lda, b, ldb, beta, c, ldc), batch = rest, 1
+        stride_a = stride_b = stride_c = 0
+
+    def matrix(address: int, pitch: int, stride: int, rows: int, columns: int) -> np.ndarray:
+        number = {np.float32: ctypes.c_float, np.float64: ctypes.c_double}[dtype]
+        size = stride * (batch - 1) + pitch * (columns - 1) + rows
+        flat = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(number)), (size,))
+        strides = np.array([stride, 1, pitch]) * flat.itemsize
+        return np.lib.stride_tricks.as_strided(flat, (batch, rows, columns), strides)
+
+    x = matrix(a, lda, stride_a, *((k, m) if of_a else (m, k)))
+    y = matrix(b, ldb, stride_b, *((n, k) if of_b else (k, n)))
+    x, y = (z.swapaxes(1, 2) if turned else z for z, turned in ((x, of_a), (y, of_b)))
+    out, (one, zero_or_one) = matrix(c, ldc, stride_c, m, n), (matrix(p, 1, 0, 1, 1)[0, 0, 0] for p in (alpha, beta))
+    out[:] = one * (x @ y) + zero_or_one * out
 
 
 @pytest.mark.parametrize("name", STEPS)

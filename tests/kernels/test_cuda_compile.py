@@ -115,7 +115,8 @@ def test_a_block_has_registers_for_all_its_threads(warps: int, most: int, monkey
         return SimpleNamespace(get_function=lambda name: SimpleNamespace(kernel=lambda *args, **named: None))
 
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(RawModule=module))
-    monkeypatch.setattr(gpu, "_function", gpu._function.__wrapped__)
+    for name in ("_function", "_module"):
+        monkeypatch.setattr(gpu, name, getattr(gpu, name).__wrapped__)
     gpu._launch("layers", "dropout", (1,), (32, warps), (), np.dtype(np.float32), 1, 0, False)
     assert f"--maxrregcount={most}" in given[0] and 32 * warps * most <= 2**16
 

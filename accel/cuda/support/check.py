@@ -17,6 +17,7 @@ from accel.cuda import device
 from accel.cuda.device import REAL, Array
 from accel.cuda.support import known, seeds
 
+FLOATS = frozenset(map(np.dtype, REAL))
 THREADS = 256
 NONE = 2**63 - 1  # the place of the first error where there is none
 TOGETHER = 3  # arrays of a kernel, as in check.cu
@@ -25,16 +26,17 @@ DEFERRED = 256  # checks that may be left on the device; more of them wait for i
 
 def floats(**arrays: Array) -> list[Array]:
     """Return the arrays, C-contiguous; they must be the device's, and all of one float dtype."""
-    xp = device.xp()
-    first = next(iter(arrays))
+    xp, dtype, result = device.xp(), None, []
     for name, array in arrays.items():
         if not isinstance(array, xp.ndarray):
             raise ValueError(f"{name}: {type(array).__name__} is not an array of {xp.__name__}")
-        if array.dtype.name not in REAL:
+        if array.dtype not in FLOATS:
             raise ValueError(f"{name}: dtype {array.dtype} is neither float32 nor float64")
-        if array.dtype != arrays[first].dtype:
-            raise ValueError(f"{name}: dtype {array.dtype} is not {arrays[first].dtype} as that of {first}")
-    return [xp.ascontiguousarray(array) for array in arrays.values()]
+        dtype = dtype or array.dtype
+        if array.dtype != dtype:
+            raise ValueError(f"{name}: dtype {array.dtype} is not {dtype} as that of {next(iter(arrays))}")
+        result.append(array if array.flags.c_contiguous else xp.ascontiguousarray(array))
+    return result
 
 
 def integers(dtype: Any, **arrays: Array) -> list[Array]:
@@ -47,14 +49,15 @@ def integers(dtype: Any, **arrays: Array) -> list[Array]:
             raise ValueError(f"{name}: dtype {array.dtype} is not {np.dtype(dtype)}")
         if array.ndim != 1:
             raise ValueError(f"{name}: shape {array.shape} has not one axis")
-    return [xp.ascontiguousarray(array) for array in arrays.values()]
+    return [array if array.flags.c_contiguous else xp.ascontiguousarray(array) for array in arrays.values()]
 
 
 def shape(name: str, array: Array, *expected: int | str) -> None:
     """Raise unless the array has these axes; a string stands for any length."""
-    fits = array.ndim == len(expected) and all(
-        isinstance(e, str) or n == e for n, e in zip(array.shape, expected, strict=True)
-    )
+    lengths = array.shape
+    fits = len(lengths) == len(expected)
+    for length, needed in zip(lengths, expected):  # noqa: B905 of different numbers of axes it has been said
+        fits = fits and (length == needed or isinstance(needed, str))
     if not fits:
         raise ValueError(f"{name}: shape {array.shape} is not [{', '.join(map(str, expected))}]")
 

@@ -10,7 +10,7 @@ import ctypes
 from ctypes import byref, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from accel.cuda import device
 from accel.cuda.device import Array
@@ -19,6 +19,7 @@ WORKSPACE = 32 * 2**20  # bytes
 MOST_ALIGNED = 256  # bytes, of which an address is a multiple, that cuBLASLt makes use of
 KEPT = 4096  # plans: of batches of ever other lengths each product is a problem of its own
 PER_MATRIX = (c_void_p, c_void_p)  # its address, and its layout
+FLOATS, DOUBLES = (tuple(byref(number(x)) for x in (0, 1)) for number in (c_float, c_double))  # where 0 and 1 are
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cublasLtCreate": (c_void_p,),
     "cublasLtMatmulDescCreate": (c_void_p, c_int, c_int),
@@ -39,7 +40,13 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 """The arguments of the functions that are used; each returns a status, 0 if all is well."""
 
 
-class Type(IntEnum):
+class Number(IntEnum):
+    """Numbers of the library, which plans are found by: an IntEnum itself hashes its name, in Python."""
+
+    __hash__ = int.__hash__
+
+
+class Type(Number):
     """`cudaDataType_t`."""
 
     FLOAT32 = 0
@@ -47,7 +54,7 @@ class Type(IntEnum):
     BFLOAT16 = 14
 
 
-class Compute(IntEnum):
+class Compute(Number):
     """`cublasComputeType_t`."""
 
     FLOAT32 = 68
@@ -64,7 +71,7 @@ class Operation(IntEnum):
     BIAS_POINTER = 8
 
 
-class Epilogue(IntEnum):
+class Epilogue(Number):
     """`cublasLtEpilogue_t`."""
 
     NONE = 1
@@ -99,8 +106,7 @@ class Algorithm(ctypes.Structure):
     ]
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(NamedTuple):
     """What cuBLASLt knows of a matrix before it runs; it reads memory column by column, `pitch` elements apart.
 
     `transposed` says that the product takes it so; `stride` are the elements from one matrix of a batch to the next.
@@ -115,8 +121,7 @@ class Matrix:
     transposed: bool = False
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """Products that one algorithm computes: out = a b, each a matrix or a batch of them.
 
     `vector` is the alignment of what the epilogue reads or writes, 0 if it is none.
@@ -133,11 +138,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class Plan:
-    """The descriptors of a problem in the library, which are kept, and its algorithm."""
+    """The descriptors of a problem in the library, which are kept, and where its algorithm is."""
 
     operation: c_void_p
     layouts: tuple[c_void_p, c_void_p, c_void_p]
-    algorithm: Algorithm
+    algorithm: Any
 
 
 class Library:
@@ -146,14 +151,15 @@ class Library:
     def __init__(self, functions: Any) -> None:
         self.functions = functions
         self.handle = self.created("cublasLtCreate")
-        self.workspaces: dict[int, Array] = {}
+        self.matmul = functions.cublasLtMatmul
+        self.workspaces: dict[int, tuple[Array, int]] = {}  # of a stream, and where it is
         self.plans: dict[Problem, Plan] = {}
 
     def call(self, name: str, *args: Any) -> None:
         """Call a function; raise RuntimeError with its name if it does not succeed."""
         status = getattr(self.functions, name)(*args)
         if status:
-            raise RuntimeError(f"{name} failed with status {status} (cublasStatus_t)")
+            raise failure(name, status)
 
     def created(self, name: str, *args: Any) -> c_void_p:
         """Return what a function creates."""
@@ -165,11 +171,12 @@ class Library:
         """Set an attribute to a ctypes value."""
         self.call(f"cublasLt{kind}SetAttribute", where, attribute, byref(value), sizeof(value))
 
-    def workspace(self, stream: int) -> Array:
-        """Return the workspace of a stream; ask before a capture begins."""
+    def workspace(self, stream: int) -> int:
+        """Return where the workspace of a stream is; ask before a capture begins."""
         if stream not in self.workspaces:
-            self.workspaces[stream] = device.xp().empty(WORKSPACE, "uint8")
-        return self.workspaces[stream]
+            array = device.xp().empty(WORKSPACE, "uint8")
+            self.workspaces[stream] = array, device.address(array)
+        return self.workspaces[stream][1]
 
     def multiply(self, problem: Problem, a: int, b: int, out: int, *, add: bool, vector: int = 0) -> None:
         """Compute a problem's product at these addresses; with `add`, add it to what `out` holds."""
@@ -177,15 +184,16 @@ class Library:
         self.plans[problem], stream = plan, device.stream()
         if len(self.plans) > KEPT:
             self._forget(self.plans.pop(next(iter(self.plans))))
-        number = c_double if problem.out.type == Type.FLOAT64 else c_float
+        numbers = DOUBLES if problem.out.type == Type.FLOAT64 else FLOATS
         if vector:
             self.set("MatmulDesc", plan.operation, Operation.BIAS_POINTER, c_void_p(vector))
         layout_a, layout_b, layout_out = plan.layouts
-        self.call(
-            "cublasLtMatmul", self.handle, plan.operation, byref(number(1)), a, layout_a, b, layout_b,
-            byref(number(add)), out, layout_out, out, layout_out, byref(plan.algorithm),
-            device.address(self.workspace(stream)), WORKSPACE, stream,
+        status = self.matmul(
+            self.handle, plan.operation, numbers[True], a, layout_a, b, layout_b, numbers[add], out, layout_out,
+            out, layout_out, plan.algorithm, self.workspace(stream), WORKSPACE, stream,
         )  # fmt: skip
+        if status:
+            raise failure("cublasLtMatmul", status)
 
     def _planned(self, problem: Problem, vector: int) -> Plan:
         scale = Type.FLOAT64 if problem.out.type == Type.FLOAT64 else Type.FLOAT32
@@ -211,7 +219,7 @@ class Library:
         self.call("cublasLtMatmulPreferenceDestroy", preference)
         if count.value < 1 or algorithm.state:
             raise RuntimeError(f"cuBLASLt has no algorithm for {problem}: leave out --kernels fast")
-        return Plan(operation, (a, b, out), algorithm)
+        return Plan(operation, (a, b, out), byref(algorithm))
 
     def _forget(self, plan: Plan) -> None:
         self.call("cublasLtMatmulDescDestroy", plan.operation)
@@ -224,6 +232,10 @@ class Library:
             self.set("MatrixLayout", layout, Layout.BATCH_COUNT, c_int32(batch))
             self.set("MatrixLayout", layout, Layout.BATCH_STRIDE, c_int64(matrix.stride))
         return layout
+
+
+def failure(name: str, status: int) -> RuntimeError:
+    return RuntimeError(f"{name} failed with status {status} (cublasStatus_t)")
 
 
 def declared(library: Any) -> Any:

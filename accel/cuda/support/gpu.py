@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from math import prod
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -100,32 +101,51 @@ def _cublaslt() -> Any:
         raise BackendUnavailable(f"cuBLASLt is missing ({cause}): leave out --kernels fast") from cause
 
 
-def _multiply(problem: Any, a: int, b: int, out: int, add: bool) -> None:
-    import cupy
-    from cupy_backends.cuda.libs import cublas
-
-    handle, dtype = cupy.cuda.device.get_cublas_handle(), np.float32 if problem.out.type == 0 else np.float64
-    one, beta = np.array(1, dtype), np.array(add, dtype)  # cuBLAS reads them in the memory of the host
-    sizes = problem.out.rows, problem.out.columns, problem.a.rows if problem.a.transposed else problem.a.columns
-    shapes = int(problem.a.transposed), int(problem.b.transposed), *sizes
-    kind = "s" if dtype == np.float32 else "d"
-    matrices = [(a, problem.a), (b, problem.b), (out, problem.out)]
-    if problem.batch == 1:
-        of_a, of_b, of_out = ((address, matrix.pitch) for address, matrix in matrices)
-        call = getattr(cublas, kind + "gemm")
-        call(handle, *shapes, one.ctypes.data, *of_a, *of_b, beta.ctypes.data, *of_out)
-    else:
-        of_a, of_b, of_out = ((address, matrix.pitch, matrix.stride) for address, matrix in matrices)
-        call = getattr(cublas, kind + "gemmStridedBatched")
-        call(handle, *shapes, one.ctypes.data, *of_a, *of_b, beta.ctypes.data, *of_out, problem.batch)
+@lru_cache
+def _scalars(double: bool) -> tuple[np.ndarray, int, int]:
+    """Return 0 and 1, and where they lie: cuBLAS reads them in the memory of the host."""
+    numbers = np.arange(2, dtype=np.float64 if double else np.float32)
+    return numbers, numbers.ctypes.data, numbers.ctypes.data + numbers.itemsize
 
 
 @lru_cache
-def _function(source: str, kernel: str, dtype: str, chunks: int, registers: int) -> Any:
+def _products() -> tuple[Callable[[], int], ModuleType]:
+    """Return what returns the handle of cuBLAS, and its functions."""
+    from cupy.cuda.device import get_cublas_handle
+    from cupy_backends.cuda.libs import cublas
+
+    return get_cublas_handle, cublas
+
+
+def _multiply(problem: Any, a: int, b: int, out: int, add: bool) -> None:
+    handle, cublas = _products()
+    double, (of_a, of_b, of_out) = problem.out.type != 0, (problem.a, problem.b, problem.out)
+    _, zero, one = _scalars(double)
+    sizes = of_out.rows, of_out.columns, of_a.rows if of_a.transposed else of_a.columns
+    shapes = int(of_a.transposed), int(of_b.transposed), *sizes
+    beta = one if add else zero
+    if problem.batch == 1:
+        call = cublas.dgemm if double else cublas.sgemm
+        call(handle(), *shapes, one, a, of_a.pitch, b, of_b.pitch, beta, out, of_out.pitch)
+    else:
+        call = cublas.dgemmStridedBatched if double else cublas.sgemmStridedBatched
+        call(
+            handle(), *shapes, one, a, of_a.pitch, of_a.stride, b, of_b.pitch, of_b.stride,
+            beta, out, of_out.pitch, of_out.stride, problem.batch,
+        )  # fmt: skip
+
+
+@lru_cache
+def _module(source: str, dtype: str, chunks: int, registers: int) -> Any:
     import cupy
 
     options = "--std=c++17", f"-DREAL={REAL[dtype]}", f"-DCHUNKS={chunks}", f"--maxrregcount={registers}"
-    return cupy.RawModule(code=source_text(source), options=options).get_function(kernel)
+    return cupy.RawModule(code=source_text(source), options=options)
+
+
+@lru_cache
+def _function(source: str, kernel: str, dtype: np.dtype[Any], chunks: int, block: tuple[int, ...]) -> Any:
+    return _module(source, dtype.name, chunks, _most_registers(prod(block))).get_function(kernel)
 
 
 def _launch(
@@ -139,7 +159,7 @@ def _launch(
     shared: int,
     cooperative: bool,
 ) -> None:
-    function = _function(source, kernel, dtype.name, chunks, _most_registers(prod(block)))
+    function = _function(source, kernel, dtype, chunks, block)
     if shared > STATIC_SHARED_LIMIT:
         function.max_dynamic_shared_size_bytes = shared
     function.kernel(grid, block, args, shared, enable_cooperative_groups=cooperative)
