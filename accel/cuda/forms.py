@@ -15,7 +15,8 @@ from accel import KERNELS, PRECISIONS
 
 FAST = {
     "matrix products": "accel/cuda/products.py: cuBLASLt in the place of CuPy's dot",
-    "recurrence": "accel/cuda/support/persistent.cu: all steps in one cooperative launch, the weight in shared memory",
+    "recurrence": "accel/cuda/support/persistent.cu: all steps in one cooperative launch, the weight in shared memory, "
+    "of few sequences",
     "sparse_attention": "accel/cuda/support/tiled_attention.cu: a tile of queries copies the union of its keys once; "
     "tensor_attention.cu: in bf16 and TF32, tensor cores multiply it, where a block has room for all positions",
     "chart queries": "accel/cuda/chart_tokens.cu: the direction of a chart's scores, in its launches for the tokens",

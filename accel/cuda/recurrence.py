@@ -4,7 +4,7 @@ Sequences are sorted by length, and those that still run come first, so that no 
 product and one kernel, a block a sequence; nothing waits for the device between steps. A weight small enough to stay
 near a multiprocessor needs no products in between: one kernel walks all steps. Backward the same, then one product over
 all steps for the weight; extra memory: twice the hidden states. The fast form is one kernel, too, whose blocks hold the
-weight in shared memory together, if it fits there.
+weight in shared memory together, if it fits there and sequences are few: it multiplies without tensor cores.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from accel.cuda.support import check, persistent
 from accel.cuda.support.cell import Outputs, Steps, count_masters, of_step_before, steps_of
 from accel.cuda.support.factors import factor
 
+FEW = 64  # sequences: of 256 the one kernel took longer than products on an H200 (7.4 ms, not 4.8), of 20 half as long
 WALK_BYTES = 192 * 1024  # of a weight that every block reads at every step: first-level caches are of this size
 
 
@@ -41,7 +42,7 @@ def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, o
     activations, distance = xp.empty_like(gates), xp.empty((len(gates), 2 if n else 0), gates.dtype)
     outputs, sizes = (h, c, activations, distance), (n, n_units, n_rows)
     with check.finite_rows("gates", "h") as wrong:
-        if plan := _plan(weight, 2 * n):
+        if plan := _plan(weight, 2 * n, n_sequences):
             arrays = gates, weight, bias, h0, c0, xp.ascontiguousarray(offsets), steps.order, steps.starts
             arrays += *outputs, xp.empty((n_sequences, n_rows), gates.dtype), wrong
             persistent.launch("persistent_forward", arrays, steps, sizes, plan)
@@ -82,7 +83,7 @@ def recurrence_vjp(
     n, (n_rows, n_units), n_sequences = count_masters(gates, h0, c0, kind), weight.shape, len(h0)
     steps, xp = steps_of(offsets, len(gates), n_sequences), device.xp()
     d_gates, sizes, scratch = xp.empty_like(activations), (n, n_units, n_rows), 6 * n + 2 * n_units
-    if plan := _plan(weight.T, scratch):
+    if plan := _plan(weight.T, scratch, n_sequences):
         h_before, slopes = xp.empty_like(h), xp.empty((2, n_sequences, n_units), d_h.dtype)
         arrays = d_h, weight, h, c, h0, c0, activations, xp.ascontiguousarray(offsets)
         arrays += steps.order, steps.starts, *slopes, d_gates, h_before
@@ -125,6 +126,7 @@ def _slopes_of_gates(
                 matmul(d_logits[:active], factors, out=d_hidden[:active])
 
 
-def _plan(matrix: Array, scratch: int) -> persistent.Plan | None:
-    """Return how blocks share out the matrix for all steps, if the fast form is asked for and the matrix fits."""
-    return persistent.plan(matrix, scratch) if forms.current().kernels == "fast" else None
+def _plan(matrix: Array, scratch: int, n_sequences: int) -> persistent.Plan | None:
+    """Return how blocks share out the matrix for all steps, if that form is asked for, has few sequences, and fits."""
+    is_asked = forms.current().kernels == "fast" and n_sequences <= FEW
+    return persistent.plan(matrix, scratch) if is_asked else None

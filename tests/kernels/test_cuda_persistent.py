@@ -52,6 +52,14 @@ def arguments(kind: str, n_units: int, n: int, lengths: list[int], dtype: type =
     return [gates, weight / dtype(np.sqrt(n_units)), bias, np.tanh(h0), c0, np.cumsum([0, *lengths])]
 
 
+def test_many_sequences_are_multiplied_by_products(host_backend: ModuleType, launched_fast: list[str]) -> None:
+    for n_sequences, kernels in ((recurrence.FEW, {"persistent_forward"}), (recurrence.FEW + 1, {"step_forward"})):
+        args = arguments("fasttrees", 128, 2, [1] * n_sequences, np.float32)  # a weight that no block keeps
+        launched_fast.clear()
+        host_backend.recurrence(*args, kind="fasttrees")
+        assert set(launched_fast) == kernels
+
+
 def gradients(backend: ModuleType, kind: str, args: list[Any]) -> tuple[np.ndarray, ...]:
     outputs = backend.recurrence(*args, kind=kind)
     (d_h,) = draw(outputs[0].shape)
