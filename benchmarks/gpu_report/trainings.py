@@ -41,7 +41,9 @@ SMALL: dict[str, dict[str, Any]] = {
         "d_parser": 16,
     },
 }
-WAYS = {"cuda": "", "cuda, bf16": "--precision bf16 --kernels fast", "cpu": ""}
+WAYS = {
+    "cuda": "", "cuda, graphs": "--kernels fast --graphs", "cuda, bf16": "--precision bf16 --kernels fast", "cpu": "",
+}  # fmt: skip
 
 
 def rows(setting: Setting) -> Iterator[Row]:
