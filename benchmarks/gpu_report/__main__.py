@@ -5,7 +5,8 @@
 
 DIR/report.md and DIR/report.json are written anew after every row. Whatever ends the command, the same command
 continues: what is done is not done again. A tool that the machine lacks is named in the report. Nothing is installed
-or fetched; what is missing of Python's packages is missing in the report.
+or fetched; what is missing of Python's packages is missing in the report. DIR/notes.md, if there is one, stands at the
+top of the page: write there what else ran on the machine.
 """
 
 from __future__ import annotations

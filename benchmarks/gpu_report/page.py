@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks.gpu_report.operations import summary
@@ -13,6 +13,8 @@ from benchmarks.gpu_report.steps import COMPARED, FORMS, words
 
 Rows = dict[str, dict[str, Any]]
 HEAD = "# A GPU report of Grove"
+NOTES = "notes.md"
+"""A file in the report's folder, written by hand: what a reader must know; it stands at the top of the page."""
 WAYS = tuple(map(words, FORMS))
 
 
@@ -20,52 +22,49 @@ def write_page(setting: Setting) -> None:
     """Write report.md and report.json from the rows of all parts."""
     parts = {part: read_rows(setting.out, part) for part in PARTS}
     write(setting.out / "report.json", json.dumps(parts, indent=1) + "\n")
-    write(setting.out / "report.md", "\n".join(lines(setting, parts)) + "\n")
+    write(setting.out / "report.md", "\n\n".join(blocks(setting, parts)) + "\n")
 
 
-def lines(setting: Setting, parts: dict[str, Rows]) -> Iterator[str]:
-    yield from (HEAD, "")
+def blocks(setting: Setting, parts: dict[str, Rows]) -> Iterator[str]:
+    """Yield headings, paragraphs, tables and lists; a blank line comes between them."""
+    yield HEAD
     if setting.stand_in:
-        yield from ("**No GPU was measured: kernels ran on the CPU. Only the form is shown.**", "")
+        yield "**No GPU was measured: kernels ran on the CPU. Only the form is shown.**"
     if setting.small:
-        yield from ("**Sizes are small: times say nothing of a training.**", "")
-    sections = {
+        yield "**Sizes are small: times say nothing of a training.**"
+    notes = setting.out / NOTES
+    if notes.exists():
+        yield notes.read_text(encoding="utf-8").strip()
+    sections: dict[str, tuple[str, Callable[[Setting, str, dict[str, Rows]], list[str]]]] = {
         "environment": ("Machine", environment), "rates": ("Rates of the machine", rates),
-        "operations": ("Tests of every operation", tests), "suite": ("The rest of the tests", tests),
-        "sanitizer": ("compute-sanitizer", sanitizer), "trainings": ("Losses of short trainings", trainings),
+        "operations": ("Tests of every operation", tests), "steps": ("Training steps", steps),
+        "peers": ("Beside PyTorch", peers), "trainings": ("Losses of short trainings", trainings),
+        "sanitizer": ("compute-sanitizer", sanitizer), "suite": ("The rest of the tests", tests),
     }  # fmt: skip
     for part in PARTS:
-        if part in sections:
-            title, section = sections[part]
-            yield from (f"## {title}", "", *section(setting, part, done(parts[part])), "")
-        if part == "peers":
-            yield from (
-                "## Training steps",
-                "",
-                *steps(parts),
-                "",
-                "## Beside PyTorch",
-                "",
-                *peers(parts),
-                "",
-            )
-        yield from left(part, parts[part])
+        title, section = sections[part]
+        yield f"## {title}"
+        for block in (section(setting, part, parts), left(part, parts[part])):
+            if block:
+                yield "\n".join(block)
 
 
 def done(rows: Rows) -> Rows:
     return {name: row for name, row in rows.items() if row["status"] == DONE}
 
 
-def left(part: str, rows: Rows) -> Iterator[str]:
-    """Yield what is missing, has failed or has not been reached."""
-    others = {name: row for name, row in rows.items() if row["status"] != DONE}
-    for name, row in others.items():
-        reason = "began, and has not ended yet" if row["status"] == BEGUN else f"{row['status']}: {row['reason']}"
-        yield f"- {name}: {reason}"
+def left(part: str, rows: Rows) -> list[str]:
+    """Return what is missing, has failed or has not been reached."""
     if not rows:
-        yield f"- {part}: not reached: start the command again to continue"
-    if others or not rows:
-        yield ""
+        return [f"- {part}: not reached: start the command again to continue"]
+    lines = []
+    for name, row in rows.items():
+        reason = f"{row['status']}: {row.get('reason')}"
+        if row["status"] == BEGUN:
+            reason = "not finished when this page was written; rows after it are missing"
+        if row["status"] != DONE:
+            lines.append(f"- {name.replace(' | ', ', ')}: {reason}")
+    return lines
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
@@ -73,44 +72,46 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in cells] if rows else []
 
 
-def environment(setting: Setting, part: str, rows: Rows) -> list[str]:
+def environment(setting: Setting, part: str, parts: dict[str, Rows]) -> list[str]:
+    rows = done(parts[part])
     hidden = ("row", "status", "took")
     cells = [(name, ", ".join(f"{k} {v}" for k, v in row.items() if k not in hidden)) for name, row in rows.items()]
     return table(("what", "figures"), cells)
 
 
-def rates(setting: Setting, part: str, rows: Rows) -> list[str]:
+def rates(setting: Setting, part: str, parts: dict[str, Rows]) -> list[str]:
     units = {
-        "bytes_per_second": (1e-12, "TB/s"), "plain_flops": (1e-12, "TFLOP/s, CuPy"), "fast_flops": (1e-12, "TFLOP/s"),
+        "bytes_per_second": (1e-12, "TB/s"), "plain_flops": (1e-12, "TFLOP/s by CuPy"),
+        "fast_flops": (1e-12, "TFLOP/s by cuBLASLt"),
         "seconds": (1e6, "us"), "host_seconds": (1e6, "us of the host"),
     }  # fmt: skip
     cells = []
-    for name, row in rows.items():
+    for name, row in done(parts[part]).items():
         figures = [f"{row[key] * scale:.3g} {unit}" for key, (scale, unit) in units.items() if key in row]
         cells.append((name, ", ".join(figures)))
     return table(("what", "rate"), cells)
 
 
-def tests(setting: Setting, part: str, rows: Rows) -> Iterator[str]:
-    """Yield the outcomes so far: also of a part whose time was over."""
+def tests(setting: Setting, part: str, parts: dict[str, Rows]) -> list[str]:
+    """Return the outcomes so far: also of a part whose time was over."""
     outcome = summary(setting, part)
-    yield f"{outcome['passed']} passed, {outcome['failed']} failed, {outcome['skipped']} skipped."
-    yield ""
-    yield from (f"- {test}: {reason}" for test, reason in outcome["failures"].items())
+    counts = f"{outcome['passed']} passed, {outcome['failed']} failed, {outcome['skipped']} skipped."
+    failures = [f"- {test}: {reason}" for test, reason in outcome["failures"].items()]
+    return [counts, "", *failures] if failures else [counts]
 
 
-def sanitizer(setting: Setting, part: str, rows: Rows) -> list[str]:
+def sanitizer(setting: Setting, part: str, parts: dict[str, Rows]) -> list[str]:
     cells = []
-    for name, row in rows.items():
+    for name, row in done(parts[part]).items():
         verdict = "errors: " + " ".join(row["errors"]) if row["found"] else "no error"
         verdict += ", then the time was over" if row["stopped"] else ""
         cells.append((name, str(len(row["operations"])), verdict))
     return table(("tool", "operations", "result"), cells)
 
 
-def steps(parts: dict[str, Rows]) -> list[str]:
+def steps(setting: Setting, part: str, parts: dict[str, Rows]) -> list[str]:
     """Return a row for every step: its times by form, beside the machine's rates and the CPU."""
-    rows, best = done(parts["steps"]), done(parts["rates"])
+    rows, best = done(parts[part]), done(parts["rates"])
     copied = best.get("copy on the device", {}).get("bytes_per_second")
     multiplied = best.get("product, float32", {}).get("plain_flops")
     cells = []
@@ -134,10 +135,10 @@ def milliseconds(row: dict[str, Any], key: str) -> str:
     return f"{1e3 * row[key]:.2f}" if key in row else ""
 
 
-def peers(parts: dict[str, Rows]) -> list[str]:
+def peers(setting: Setting, part: str, parts: dict[str, Rows]) -> list[str]:
     """Return a row for every peer, with our best form in the same precision."""
     ours, cells = done(parts["steps"]), []
-    for name, row in done(parts["peers"]).items():
+    for name, row in done(parts[part]).items():
         step, _, label = name.partition(" | ")
         precision = label.rpartition(", ")[2]
         same = [ours[key] for key in (f"{step} | {way}" for way in WAYS if precision in way) if key in ours]
@@ -147,9 +148,9 @@ def peers(parts: dict[str, Rows]) -> list[str]:
     return table(("step", "peer", "peer, ms", "ours, ms", "times as fast"), cells)
 
 
-def trainings(setting: Setting, part: str, rows: Rows) -> list[str]:
+def trainings(setting: Setting, part: str, parts: dict[str, Rows]) -> list[str]:
     """Return the losses at some steps, and the greatest difference from those of the CPU."""
-    cells = []
+    rows, cells = done(parts[part]), []
     for name, row in rows.items():
         losses, expected = row["losses"], rows.get(f"{name.partition(' | ')[0]} | cpu", {}).get("losses", [])
         places = sorted({0, len(losses) // 4, len(losses) // 2, len(losses) - 1})

@@ -67,6 +67,7 @@ def test_a_small_report_is_whole(tmp_path: Path) -> None:
     ]  # fmt: skip
     page = (tmp_path / "report.md").read_text()
     assert "No GPU was measured" in page and "not reached" not in page and "memcheck: missing: " in page
+    assert page.index("## Training steps") < page.index("## Beside PyTorch") and "\n\n\n" not in page
 
 
 def test_a_gradient_that_is_not_a_number_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +129,13 @@ def test_a_row_that_fails_ends_its_process_and_no_other_row(tmp_path: Path, monk
     assert [part.main(words), part.main(words)] == [part.AGAIN, 0] and made == ["one", "two"]
     statuses = {name: row["status"] for name, row in read_rows(tmp_path, "rates").items()}
     assert statuses == {"one": DONE, "wrong": FAILED, "without": MISSING, "two": DONE}
+    append_line(tmp_path / "rates.jsonl", {"row": "three | float32", "status": "begun"})
+    (tmp_path / "notes.md").write_text("Another training ran.\n\n")
     write_page(Setting(tmp_path, True, True))
     page = (tmp_path / "report.md").read_text()
     assert "- wrong: failed: ZeroDivisionError: " in page and "- without: missing: no such tool" in page
+    assert "- three, float32: not finished when this page was written" in page
+    assert "\n\nAnother training ran.\n\n## Machine\n\n" in page and "\n\n\n" not in page
     keep_done(tmp_path, "rates")
     assert list(read_rows(tmp_path, "rates")) == ["one", "two"]
 
