@@ -1,10 +1,11 @@
-"""Predict the time of every training step on a GPU, and write benchmarks/gpu_model.md.
+"""Predict the time of every training step on a GPU, beside a report of one, and write benchmarks/gpu_model.md.
 
     python -m benchmarks.gpu_model                       # write the page from the stored counts
     python -m benchmarks.gpu_model --count [STEP ...]    # count these steps anew (all: 25 minutes), then write it
     python -m benchmarks.gpu_model --list                # print the names of the steps
 
-A step is counted on the stand-in for CuPy: no GPU is needed. The counts lie in benchmarks/results/.
+A step is counted on the stand-in for CuPy: no GPU is needed. The counts lie in benchmarks/results/, and so does
+the report that the predictions are compared with (gpu_measured.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -24,8 +26,10 @@ from accel.models.transformer_grammars.config import parameter_shapes
 from accel.tasks.trees import CONFIGURATIONS
 from accel.training.buckets import MOST_BYTES
 from benchmarks.gpu_counts import COUNTS, Kernel, StepCounts, count_step, load, restored, stand_in
+from benchmarks.gpu_measured import compared, load_report, machine, numbers
+from benchmarks.gpu_model_text import DIFFERED, TEXT
 from benchmarks.gpu_steps import TableStep, table, trees
-from benchmarks.gpu_time import FLOAT32_BYTES, H200, all_reduce, as_a_graph, as_designed, as_it_is
+from benchmarks.gpu_time import FLOAT32_BYTES, all_reduce, as_a_graph, as_designed, as_it_is
 from benchmarks.transformer_grammars import Step
 
 FOLDER = Path(__file__).parent
@@ -108,23 +112,28 @@ def commits(*paths: Path) -> str:
 
 
 def page(before: dict[str, StepCounts], now: dict[str, StepCounts], fast: dict[str, StepCounts]) -> str:
-    """Return the page of predictions."""
-    launches = now[next(iter(table()))].launches
+    """Return the page of predictions, and of what was measured."""
+    launches, report = now[next(iter(table()))].launches, load_report()
+    graph = {name: (fast if step.family == "gpst" else now)[name] for name, step in table().items()}
+    figures = numbers(now, graph, report)
     rows = {
-        "figures": figures(),
+        "figures": machine(report),
         "counts": counted(before, now, fast),
-        "times": times(before, now, fast),
+        "times": times(before, now, graph),
+        "compared": compared(now, graph, report),
+        "differed": [line for item in DIFFERED for line in listed(item.format(**figures))],
         "large": hours(launches),
     }
     return TEXT.format(
         before=commits(BEFORE), now=commits(COUNTS, FAST), parameters=n_parameters() / 1e6,
         positions=POSITIONS_A_SENTENCE, steps_an_epoch=steps_an_epoch(), tpu=100_000 / 4.06 / 3600,
-        **{name: "\n".join(lines) for name, lines in rows.items()},
+        **figures, **{name: "\n".join(lines) for name, lines in rows.items()},
     )  # fmt: skip
 
 
-def figures() -> list[str]:
-    return [f"| {name} | {figure.value:.3g} {figure.unit} | {figure.source} |" for name, figure in H200.items()]
+def listed(item: str) -> list[str]:
+    """Return the lines of an item of a list."""
+    return wrap(f"- {item}", 120, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def budget(name: str, family: str, before: dict[str, StepCounts]) -> int:
@@ -145,15 +154,11 @@ def counted(before: dict[str, StepCounts], now: dict[str, StepCounts], fast: dic
     return rows
 
 
-def times(before: dict[str, StepCounts], now: dict[str, StepCounts], fast: dict[str, StepCounts]) -> list[str]:
+def times(before: dict[str, StepCounts], now: dict[str, StepCounts], graph: dict[str, StepCounts]) -> list[str]:
     rows = []
     for name, step in table().items():
         most = budget(name, step.family, before)
-        predicted = [
-            as_it_is(before[name]),
-            as_it_is(now[name]),
-            as_a_graph((fast if step.family == "gpst" else now)[name]),
-        ]
+        predicted = [as_it_is(before[name]), as_it_is(now[name]), as_a_graph(graph[name])]
         predicted.append(as_designed(now[name], most, "float32", is_graph=False))
         is_recurrent = step.family == "fasttrees"
         fewest = round(most * PERSISTENT / BUDGETS["fasttrees"][0]) if is_recurrent else most
@@ -213,79 +218,6 @@ def hours(launches: int) -> list[str]:
                 f"| {epoch:.2f} | {whole:.1f} | {bound} |"
             )
     return rows
-
-
-TEXT = """# The time of training steps on a GPU, predicted
-
-No figure of time on this page is measured: they follow from counts and from the figures of a machine. A run of
-[gpu_report](gpu_report) on a GPU shows the truth beside them. This page is written by a program, and a test compares
-it:
-
-```sh
-python -m benchmarks.gpu_model
-```
-
-## The machine
-
-One H200.
-
-| figure | value | source |
-|---|---|---|
-{figures}
-
-## The model
-
-- [gpu_counts.py](gpu_counts.py) runs a step of real size on the strict stand-in for CuPy, and notes for every kernel
-  the bytes of its arrays, each once, and for every product its operations. Of an array that several launches of one of
-  our kernels are given, as the steps of a recurrence are, each moves its share. A sort counts as eight kernels. The
-  arithmetic of other kernels is not counted: attention over a dozen keys is bound by bytes.
-- On the device a kernel takes the longest of three times: of its start, its bytes, its operations. Meanwhile the host
-  calls the next ones. A step takes the longer of the two, and the synchronisations. ([gpu_time.py](gpu_time.py))
-- After the design a step starts as many kernels as its budget allows, copies once and waits once. The budgets are set
-  for five steps, and those of others are in proportion. Its bytes are those of now: what fused kernels no longer move
-  is not taken off, nor is what the second cache (50 MB) holds. A graph is one call of the host; with graphs, the
-  recurrences of the stacks run in persistent kernels, 60 of a step of 350, which read their weights once. Budgets are
-  older than the fused kernels: where "now" has fewer kernels than its budget (Transformer Grammar), the design is the
-  slower of the two; where it has more (GPST), the goal is not met.
-- `grove train --kernels fast --graphs` captures the steps of one shape: "now, a graph" has the kernels of "now", of
-  GPST the fast ones, without their barriers of all blocks, and three calls of the host. The other columns with graphs
-  are part of the design.
-- Gradients are added up over GPUs while the backward pass runs, two thirds of a step; the last bucket waits for it.
-
-## What a step asks of a GPU
-
-"Before" was counted at commit {before}, "now" at {now}; a batch lies on the device already,
-and nobody reads the loss. Waits are synchronisations and copies from the host. "Fast" are the kernels of
-`--kernels fast`; those of stacks cannot be counted at this size on the stand-in, whose blocks have no room for their
-weights: a small stack of three layers has 59 (tests/kernels/budgets.toml).
-
-| step | kernels, before | now | fast | budget | waits, before | now | GB moved | GFLOP of products |
-|---|---|---|---|---|---|---|---|---|
-{counts}
-
-## Predicted milliseconds
-
-In float32, but for the column that says bf16.
-
-| step | before | now | now, a graph | design, no graph | graph | graph, bf16 | bound now by | after the design by |
-|---|---|---|---|---|---|---|---|---|
-{times}
-
-## A Transformer Grammar on BLLIP-LG
-
-The paper's model ({parameters:.0f} million parameters: d 1,024, 16 layers, 32,768 pieces), 176 sentences a step,
-100,000 steps. The corpus has 40 million words, at 24.15 words and about {positions} positions a sentence:
-{steps_an_epoch:,.0f} steps are an epoch. The counts follow, on lines, from those of steps as wide with one and two
-layers and few positions. The rows of a step are divided among the GPUs, and float32 gradients are added up while the
-backward pass runs. The paper trained on 16 cores of a TPU v3 at 4.06 steps a second: {tpu:.1f} hours.
-
-| GPUs | how | step of a GPU, ms | all-reduce, ms | together, ms | hours an epoch | hours, 100,000 steps | bound by |
-|---|---|---|---|---|---|---|---|
-{large}
-
-On 64 GPUs a step of so few sentences waits for the network: gradients in bf16 would halve that, larger batches hide it.
-Within one machine links between GPUs are faster than the network that is counted here.
-"""
 
 
 if __name__ == "__main__":

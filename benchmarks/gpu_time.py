@@ -6,6 +6,7 @@ the host calls the next ones; the step takes the longer of the two, and every sy
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from benchmarks.gpu_counts import Kernel, StepCounts
@@ -37,6 +38,8 @@ H200 = {
     "turn": Figure(2e-6, "s", "assumed: a barrier of all blocks of a persistent kernel"),
     "network": Figure(50e9, "bytes/s a GPU", "given: 400 Gb/s"),
 }  # fmt: skip
+"""As they were before a GPU had run Grove; what the first report measured is in gpu_measured.py."""
+Figures = Mapping[str, Figure]
 
 
 @dataclass(frozen=True)
@@ -66,29 +69,30 @@ class Predicted:
         return max(parts, key=parts.__getitem__)
 
 
-def work(kernel: Kernel, precision: str) -> tuple[float, bool]:
+def work(kernel: Kernel, precision: str, figures: Figures = H200) -> tuple[float, bool]:
     """Return the seconds of a kernel's bytes or operations, and whether the operations take longer."""
-    moved = kernel.bytes * (NARROW[precision] if kernel.flops else 1) / H200["bytes"].value
-    computed = kernel.flops / H200[precision].value
+    moved = kernel.bytes * (NARROW[precision] if kernel.flops else 1) / figures["bytes"].value
+    computed = kernel.flops / figures[precision].value
     return max(moved, computed), computed > moved
 
 
-def as_it_is(counts: StepCounts, precision: str = "float32") -> Predicted:
+def as_it_is(counts: StepCounts, precision: str = "float32", figures: Figures = H200) -> Predicted:
     """Return the time of a step whose kernels are started one by one."""
-    launch, parts = H200["launch"].value, [0.0, 0.0, 0.0]
+    launch, parts = figures["launch"].value, [0.0, 0.0, 0.0]
     for kernel in counts.kernels:
-        seconds, is_product = work(kernel, precision)
+        seconds, is_product = work(kernel, precision, figures)
         parts[0 if seconds <= launch else 2 if is_product else 1] += kernel.count * max(launch, seconds)
-    calls = (counts.launches + counts.copies) * H200["call"].value
-    return Predicted(*parts, calls, counts.synchronisations * H200["synchronisation"].value)
+    calls = (counts.launches + counts.copies) * figures["call"].value
+    return Predicted(*parts, calls, counts.synchronisations * figures["synchronisation"].value)
 
 
-def as_a_graph(counts: StepCounts) -> Predicted:
+def as_a_graph(counts: StepCounts, figures: Figures = H200) -> Predicted:
     """Return the time of the step whose kernels are those of now, and are started by one call of a graph.
 
     The host calls for it, for the copy of the batch to where the graph reads it, and for that of the step's numbers.
     """
-    return replace(as_it_is(counts), calls=3 * H200["call"].value, waiting=H200["synchronisation"].value)
+    calls, waiting = 3 * figures["call"].value, figures["synchronisation"].value
+    return replace(as_it_is(counts, figures=figures), calls=calls, waiting=waiting)
 
 
 def as_designed(
