@@ -1,6 +1,6 @@
 """The runs of `examples.queue --backend cuda`: those that are long without a GPU, in the order of their worth.
 
-Hours are predicted, from the steps of benchmarks/gpu_model.md: nobody has made these runs yet.
+Hours are predicted, from the steps of benchmarks/gpu_model.md; none of these runs is complete yet.
 """
 
 from __future__ import annotations

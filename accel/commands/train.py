@@ -68,8 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kernels",
         choices=accel.KERNELS,
         default="plain",
-        help="fast, on a GPU: products of cuBLASLt on tensor cores, and all steps of a recurrent layer in one kernel, "
-        "which no test without a GPU shows (default: plain)",
+        help="fast, on a GPU: products of cuBLASLt on tensor cores, and all steps of a recurrent layer in one kernel; "
+        "faster for most models, not for all (default: plain)",
     )
     parser.add_argument(
         "--graphs",

@@ -1,8 +1,9 @@
 """Which form of a kernel runs, and how far matrix products round their factors: plain and float32, unless one asks.
 
 The plain form of a kernel is proven without a GPU. The fast form uses what only a GPU can show; it stands beside the
-plain one, computes the same, and runs only where `use` asks for it. In bf16 and TF32 attention over listed keys rounds
-the factors of its products in the fast form only, which has tensor cores multiply them.
+plain one, computes the same, and runs only where `use` asks for it. A report of an H200 found the fast forms equal, and
+most steps faster, but not all: plain stays the default (benchmarks/README.md, "On a GPU"). In bf16 and TF32 attention
+over listed keys rounds the factors of its products in the fast form only, which has tensor cores multiply them.
 """
 
 from __future__ import annotations
