@@ -11,6 +11,7 @@ import pytest
 from accel.cuda import device
 from benchmarks import gpu_counts, gpu_model, gpu_steps
 from benchmarks.gpu_counts import Kernel, StepCounts, count_step, restored
+from benchmarks.gpu_measured import FAST, GRAPH, PLAIN, load_report, milliseconds
 from benchmarks.gpu_time import H200, all_reduce, as_designed, as_it_is
 
 
@@ -24,6 +25,20 @@ def stand_in() -> Iterator[ModuleType]:
 def test_the_page_is_what_the_program_writes() -> None:
     counts = (gpu_counts.load(path) for path in (gpu_model.BEFORE, gpu_counts.COUNTS, gpu_model.FAST))
     assert gpu_model.PAGE.read_text(encoding="utf-8") == gpu_model.page(*counts), "python -m benchmarks.gpu_model"
+
+
+def test_the_table_of_the_readme_is_that_of_the_report() -> None:
+    """Plain, fast, with a graph, with a graph in bf16; PyTorch's fastest form of the same step; the CPU backend."""
+    report = load_report()
+    text = (gpu_model.FOLDER / "README.md").read_text(encoding="utf-8").partition("\n## On a GPU\n")[2]
+    rows = [line.strip("| ").split(" | ") for line in text.partition("\n## ")[0].splitlines()]
+    rows = [row for row in rows if row[0] in gpu_steps.table()]
+    assert rows
+    for name, *cells in rows:
+        times = [milliseconds(report, name, form) for form in (PLAIN, FAST, GRAPH, GRAPH.replace("float32", "bf16"))]
+        peers = {row.removeprefix(f"{name} | "): peer for row, peer in report["peers"].items() if row.startswith(name)}
+        same = [peer["step"] for label, peer in peers.items() if "float32" in label and "nn.LSTM" not in label]
+        assert cells == [f"{x:.2f}" for x in (*times, 1e3 * min(same), milliseconds(report, name, "CPU"))]
 
 
 def test_every_step_is_counted() -> None:
