@@ -41,7 +41,7 @@ def machine() -> dict[str, Any]:
 
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     tools = ", ".join(f"{tool}" for tool in TOOLS if shutil.which(tool))
-    return processor() | {"kernel": platform.release(), "memory": f"{memory:.0f} GiB", "tools": tools or "none"}
+    return processor() | {"system": platform.system(), "memory": f"{memory:.0f} GiB", "tools": tools or "none"}
 
 
 def packages() -> dict[str, Any]:
