@@ -39,7 +39,7 @@ extern "C" __global__ void chart_pass_forward(
     REAL* scores, REAL* weights, REAL* heights, const REAL* root, const int* is_root, REAL* rstds, MAPS,
     REAL* map_hiddens, REAL* sides, REAL* vectors, REAL* firsts, PAIRS)
 {
-    DYNAMIC_SHARED(shared);
+    WIDE_SHARED(shared);
     const Long count = count_steps(steps, T), d = H * D, n_first = down ? steps[T] : steps[1];
     const Long at = (Long)blockIdx.x * TILE_ROWS, stride = (Long)gridDim.x * TILE_ROWS;
     for (Long tile = at; tile < n_first; tile += stride) {
@@ -84,7 +84,7 @@ extern "C" __global__ void chart_pass_backward(
     REAL* d_sides, REAL* d_befores, REAL* sums, REAL* d_ends, REAL* d_scores, REAL* d_heights, REAL* d_rows,
     REAL* d_joints, REAL* d_outputs, REAL* d_inners, REAL* d_outers, PAIRS)
 {
-    DYNAMIC_SHARED(shared);
+    WIDE_SHARED(shared);
     const Long count = count_steps(steps, T), d = H * D, n_first = down ? steps[T] : steps[1];
     for (Long nth = count - !down - 1; nth >= 0; nth--) {
         const Step step = nth_step(steps, T, down, count, nth, seeds + maps0, 4 * K + maps);

@@ -6,7 +6,7 @@ from typing import Any
 
 from accel.cuda import device
 from accel.cuda.device import Array
-from accel.cuda.pair_layers import TILE_BYTES, WARPS, Slopes, Weights, tile_rows
+from accel.cuda.pair_layers import TILE_BYTES, WARPS, Slopes, Weights, tiles_of
 from accel.cuda.support.chart_arrays import Chart, Maps, Nodes, Pairs, Part, Passes
 from accel.cuda.support.persistent import word
 
@@ -64,8 +64,11 @@ def _pairs(chart: Chart, pairs: Pairs, weights: Weights, used: Weights, nodes: N
 
 
 def _launch(kernel: str, columns: int, chart: Chart, args: tuple[Any, ...], like: Array) -> None:
-    """Run a kernel in as many blocks as run at once, or as there are tiles."""
-    rows = max(2 * len(chart.left), chart.n_nodes)
-    grid = (min(device.multiprocessors(), -(-rows // tile_rows(like.dtype))),)
-    shared = columns * TILE_BYTES
-    device.launch("chart_passes", kernel, grid, (32, WARPS), args, like.dtype, shared=shared, cooperative=True)
+    """Run a kernel in tiles of the size that suits the rows of a step, as many blocks as run at once or have a tile."""
+    assert chart.bounds is not None
+    rows, steps = max(2 * len(chart.left), chart.n_nodes), max(1, chart.bounds.shape[1] - 1)
+    part = tiles_of(-(-rows // steps), like.dtype)[1]
+    size = TILE_BYTES // part
+    grid = (min(device.multiprocessors(), -(-rows * like.itemsize // size)),)
+    settings = {"chunks": part, "shared": columns * size, "cooperative": True}
+    device.launch("chart_passes", kernel, grid, (32, WARPS), args, like.dtype, **settings)

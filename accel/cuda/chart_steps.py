@@ -89,5 +89,6 @@ def _seeds(chart: Chart, step: Step, weights: Weights, mixing: bool) -> tuple[Ar
 
 
 def _launch(kernel: str, step: Step, columns: int, args: tuple[Any, ...], like: Array, passes: int = 1) -> None:
-    grid = -(-(step.end - step.begin) // layers.tile_rows(like.dtype)), passes
-    device.launch("charts", kernel, grid, (32, WARPS), args, like.dtype, shared=columns * TILE_BYTES)
+    count, part = layers.tiles_of(step.end - step.begin, like.dtype)
+    shared = columns * TILE_BYTES // part
+    device.launch("charts", kernel, (count, passes), (32, WARPS), args, like.dtype, chunks=part, shared=shared)

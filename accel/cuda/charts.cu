@@ -6,7 +6,7 @@ extern "C" __global__ void chart_nodes_forward(
     REAL* heights, const REAL* root, const int* is_root, REAL* vectors, REAL* rstds, const REAL* product, REAL* firsts,
     Long with_first, MAPS, REAL* map_hiddens, REAL* sides, NODES)
 {
-    DYNAMIC_SHARED(shared);
+    WIDE_SHARED(shared);
     node_tile_forward(begin + (Long)blockIdx.x * TILE_ROWS, shared, source, mixing, inside, composed, skipped, MIXED_HERE,
                       scores, weights, heights, root, is_root, vectors, rstds, product, firsts, with_first, MAPS_HERE,
                       map_hiddens, sides, NODES_HERE);
@@ -21,7 +21,7 @@ extern "C" __global__ void chart_nodes_backward(
     REAL* d_composed, REAL* d_scores, REAL* d_heights, REAL* d_firsts, REAL* d_sides, REAL* d_befores, REAL* slopes,
     NODES)
 {
-    DYNAMIC_SHARED(shared);
+    WIDE_SHARED(shared);
     if (blockIdx.y) {
         given = given1;
         given_heights = given_heights1;

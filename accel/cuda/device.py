@@ -87,7 +87,7 @@ def launch(
     dtype
         float32 or float64: what REAL is in the source.
     chunks
-        CHUNKS in the source: how many numbers of a row one lane holds.
+        CHUNKS in the source: how many numbers of a row one lane holds, or another size that its compiler must know.
     shared
         Bytes of dynamic shared memory a block.
     cooperative

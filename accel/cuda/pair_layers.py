@@ -21,8 +21,9 @@ from accel.cuda.support import check
 from accel.cuda.support.packing import packed
 from accel.cuda.support.transposes import transpose_all
 
-WARPS = 4  # a block
-TILE_BYTES = 64  # of a column of a tile, as in row_tiles.cu
+WARPS = 8  # a block
+TILE_BYTES = 64  # of a column of a whole tile, as in row_tiles.cu
+PARTS = (4, 2, 1)  # of a whole tile that a tile may be: CHUNKS of row_tiles.cu
 
 
 class Weights(NamedTuple):
@@ -194,14 +195,17 @@ def of_weights(saved: Saved, slopes: Slopes, roles: Array, n_roles: int, zero_fi
     return tuple(gradients)
 
 
-def tile_rows(dtype: Any) -> int:
-    """Return the rows of a tile."""
-    return TILE_BYTES // np.dtype(dtype).itemsize
+def tiles_of(n_rows: int, dtype: Any) -> tuple[int, int]:
+    """Return how many tiles so many rows are, and of which part of a whole one: small ones where all run at once."""
+    rows = TILE_BYTES // np.dtype(dtype).itemsize
+    counts = [(-(-n_rows * part // rows), part) for part in PARTS]
+    return next((count for count in counts if count[0] <= device.multiprocessors()), counts[-1])
 
 
 def _launch(kernel: str, rows: Rows, columns: int, args: tuple[Any, ...], passes: int = 1) -> None:
-    grid = -(-(rows.end - rows.begin) // tile_rows(rows.x.dtype)), passes
-    device.launch("pair_layers", kernel, grid, (32, WARPS), args, rows.x.dtype, shared=columns * TILE_BYTES)
+    count, part = tiles_of(rows.end - rows.begin, rows.x.dtype)
+    shared, dtype = columns * TILE_BYTES // part, rows.x.dtype
+    device.launch("pair_layers", kernel, (count, passes), (32, WARPS), args, dtype, chunks=part, shared=shared)
 
 
 def _sizes(rows: Rows, weights: Weights, saved: Saved, n_heads: int, drop: Drop) -> tuple[Any, ...]:

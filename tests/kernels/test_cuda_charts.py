@@ -11,7 +11,7 @@ import pytest
 
 from accel import KERNELS
 from accel.cuda import charts, device, forms
-from accel.cuda.pair_layers import TILE_BYTES, WARPS
+from accel.cuda.pair_layers import TILE_BYTES, WARPS, tiles_of
 from accel.verify.cuda_host import launcher
 from tests.fixtures.chart_passes import MANY, both_passes
 from tests.fixtures.cpu_backend import CPU
@@ -44,16 +44,24 @@ def test_passes_are_those_of_separate_operations(
 ) -> None:
     """Values and gradients in float64; under dropout with the same masks; twice over one record, once detached.
 
-    The fast form does the same in the same order.
+    The fast form does the same in the same order, in tiles of any size.
     """
     found, expected = (both_passes(ops, lengths, window, **changes) for ops in (host_backend, CPU))
     compare(found, expected, 1e-12)
-    for multiprocessors in (1, 3):
+    for multiprocessors in (1, 3, 99):
         device.use(replace(device._current(), multiprocessors=multiprocessors))
         with forms.use(forms.Forms("fast")):
             fast = both_passes(host_backend, lengths, window, **changes)
         for name, x in found.items():
             np.testing.assert_array_equal(fast[name], x, err_msg=name)
+
+
+def test_few_rows_are_shared_out_among_more_blocks(host_backend: ModuleType) -> None:
+    """Each block reads all weights: it has as few rows as leave no multiprocessor with two blocks."""
+    device.use(replace(device._current(), multiprocessors=132))
+    for rows, tiles in ((2, (1, 4)), (64, (16, 4)), (528, (132, 4)), (529, (67, 2)), (1056, (132, 2)), (1057, (67, 1))):
+        assert tiles_of(rows, np.float32) == tiles
+    assert tiles_of(5000, np.float32) == (313, 1) and tiles_of(6, np.float64) == (3, 4)
 
 
 def test_the_fast_form_is_one_launch_a_pass(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,23 +1,46 @@
-// A block and TILE_ROWS rows in shared memory, of which a column has TILE_BYTES: their products with weights, their norms, and a GELU of a number.
-#include "warp.cu"
+// A block and TILE_ROWS rows in shared memory, of which a column has TILE_BYTES: their products with weights, their norms,
+// and a GELU of a number. CHUNKS says into how many tiles the rows of a whole one go: few rows are shared out among more
+// blocks.
+#include "wide.cu"
 
-#define TILE_BYTES 64
+#define TILE_BYTES (64 / CHUNKS)
 #define TILE_ROWS (TILE_BYTES / (int)sizeof(REAL))
+#define LOADS 32  // weights of a thread, in flight
 #define SQRT_2_OVER_PI 0.79788456080286535588
 #define SQRT_HALF 0.70710678118654752440
 #define THREADS (blockDim.x * blockDim.y)
 #define THREAD (threadIdx.y * blockDim.x + threadIdx.x)
 
+// Dynamic shared memory that begins at a multiple of 16 bytes.
+#ifndef WIDE_SHARED
+#define WIDE_SHARED(name) extern __shared__ __align__(16) REAL name[]
+#endif
+
 // x [TILE_ROWS, pitch] @ w [inputs, columns]: `use(row, column, sum)` gets every number. A thread keeps a column of all
-// rows in registers, so that a weight is read once a block, and neighbours read neighbours.
+// rows in registers, so that a weight is read once a block, and neighbours read neighbours. Sums are added up in the
+// order of the inputs, whatever the size of a tile.
 template <class Use>
 __device__ void tile_product(const REAL* x, Long pitch, Long inputs, const REAL* __restrict__ w, Long columns, Use use)
 {
+    const Long together = pitch % WIDTH(REAL) ? 0 : inputs / LOADS * LOADS;
     for (Long column = THREAD; column < columns; column += THREADS) {
         REAL sums[TILE_ROWS];
 #pragma unroll
         for (int row = 0; row < TILE_ROWS; row++) sums[row] = 0;
-        for (Long k = 0; k < inputs; k++) {
+        for (Long k = 0; k < together; k += LOADS) {
+            REAL weights[LOADS];
+#pragma unroll
+            for (int i = 0; i < LOADS; i++) weights[i] = w[(k + i) * columns + column];
+#pragma unroll
+            for (int i = 0; i < LOADS; i += WIDTH(REAL))
+#pragma unroll
+                for (int row = 0; row < TILE_ROWS; row++) {
+                    const Wide<REAL> piece = *(const Wide<REAL>*)(x + row * pitch + k + i);
+#pragma unroll
+                    for (int e = 0; e < WIDTH(REAL); e++) sums[row] += piece.x[e] * weights[i + e];
+                }
+        }
+        for (Long k = together; k < inputs; k++) {
             const REAL weight = w[k * columns + column];
 #pragma unroll
             for (int row = 0; row < TILE_ROWS; row++) sums[row] += x[row * pitch + k] * weight;

@@ -9,6 +9,7 @@
 #define __device__ static
 #define __shared__ static __attribute__((section("shared_memory")))
 #define DYNAMIC_SHARED(name) REAL* name = (REAL*)host::dynamic_shared()
+#define WIDE_SHARED(name) DYNAMIC_SHARED(name)
 #define __syncthreads() host::wait(host::AT_BLOCK, __FILE__, __LINE__)
 #define __syncwarp() host::wait(host::AT_WARP, __FILE__, __LINE__)
 #define ON_HOST  // what follows takes the place of accel/cuda/support/hardware.cu
