@@ -23,7 +23,7 @@ import numpy as np
 from accel.cuda import device
 from accel.cuda.support import cublaslt
 from accel.verify.cuda_host import cupy_array, cupy_stand_in, launcher
-from benchmarks.gpu_flops import OF_KERNELS, of_product
+from benchmarks.gpu_flops import of_launch, of_product
 
 COUNTS = Path(__file__).parent / "results" / "gpu-counts.json"
 """The counts of all steps, as benchmarks.gpu_model stores them."""
@@ -180,8 +180,7 @@ class Launches:
 
         def call(*args: Any, **options: Any) -> None:
             name = args[place] if isinstance(args[place], str) else args[place].__name__
-            flops = OF_KERNELS[name](args[4]) * prod(args[2][1:]) if name in OF_KERNELS else 0  # of all passes
-            self.given.append((name, self._arrays(args), flops))
+            self.given.append((name, self._arrays(args), of_launch(name, args)))
             launch(*args, **options)
 
         return call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from accel.autodiff.arrays import host
@@ -58,3 +59,8 @@ OF_KERNELS: dict[str, Callable[[Sequence[Any]], int]] = {
     "chart_pass_backward": lambda args: _of_pass(args, 34, (15, 38), int(args[10])),
 }
 """Kernels with products inside, and how many operations they are, from the arguments of a launch."""
+
+
+def of_launch(kernel: str, args: Sequence[Any]) -> int:
+    """Return the operations of the products inside of a kernel, of all its passes; `args` are those of a launch."""
+    return OF_KERNELS[kernel](args[4]) * prod(args[2][1:]) if kernel in OF_KERNELS else 0
