@@ -34,6 +34,7 @@ from benchmarks.gpu_report.records import (
     read_rows,
 )  # fmt: skip
 
+MINUTES = 8.5
 POLL = 0.5  # seconds between two looks at a part
 
 
@@ -41,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--minutes", type=float, default=8.5, help="end after so many minutes (default: %(default)s)")
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help="end after so many minutes (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
     if options.minutes <= 0:
         parser.error("--minutes: more than 0 are needed")

@@ -16,6 +16,8 @@ HEAD = "# A GPU report of Grove"
 NOTES = "notes.md"
 """A file in the report's folder, written by hand: what a reader must know; it stands at the top of the page."""
 WAYS = tuple(map(words, FORMS))
+SHOWN = 5
+"""Kernels of a step that the page shows."""
 
 
 def write_page(setting: Setting) -> None:
@@ -38,6 +40,7 @@ def blocks(setting: Setting, parts: dict[str, Rows]) -> Iterator[str]:
     sections: dict[str, tuple[str, Callable[[Setting, str, dict[str, Rows]], list[str]]]] = {
         "environment": ("Machine", environment), "rates": ("Rates of the machine", rates),
         "operations": ("Tests of every operation", tests), "steps": ("Training steps", steps),
+        "kernels": ("Kernels of the training steps", kernels),
         "peers": ("Beside PyTorch", peers), "trainings": ("Losses of short trainings", trainings),
         "sanitizer": ("compute-sanitizer", sanitizer), "suite": ("The rest of the tests", tests),
     }  # fmt: skip
@@ -133,6 +136,34 @@ def steps(setting: Setting, part: str, parts: dict[str, Rows]) -> list[str]:
 
 def milliseconds(row: dict[str, Any], key: str) -> str:
     return f"{1e3 * row[key]:.2f}" if key in row else ""
+
+
+def kernels(setting: Setting, part: str, parts: dict[str, Rows]) -> list[str]:
+    """Return the kernels of every step that take longest, and how much longer its graph takes than all that are timed.
+
+    A Transformer Grammar's graph may have another one of its batches.
+    """
+    rows, best, cells = done(parts[part]), done(parts["steps"]), []
+    for name, row in rows.items():
+        of_graph = best.get(f"{name}, a graph", {}).get("step")
+        rest = f"{1e3 * (of_graph - row['seconds']):.2f}" if of_graph else ""
+        first = "; ".join(f"{kernel['kernel']}: {figures(kernel)}" for kernel in row["kernels"][:SHOWN])
+        cells.append((name, str(row["launches"]), milliseconds(row, "seconds"), rest, figures(row["products"]), first))
+    lines = table(("step", "timed", "ms", "a graph: more, ms", "all products", "the longest"), cells)
+    if rows:
+        pair, empty = (1e6 * max(row[key] for row in rows.values()) for key in ("empty_pair", "empty_kernel"))
+        late = sum(row["late"] for row in rows.values())
+        words_of_times = f"From each time {pair:.1f} us are taken off, what timing itself takes; a kernel without work"
+        lines += ["", f"{words_of_times} then takes {empty:.1f} us."]
+        lines += [f"The host was late for {late} launches: their times may be too long."]
+    return lines
+
+
+def figures(kernel: dict[str, Any]) -> str:
+    """Return the launches of a kernel, their time and, if operations are counted, their rate."""
+    has_rate = kernel["flops"] and kernel["seconds"]
+    rate = f", {kernel['flops'] / kernel['seconds'] * 1e-12:.3g} TFLOP/s" if has_rate else ""
+    return f"{kernel['launches']} x, {milliseconds(kernel, 'seconds')} ms{rate}"
 
 
 def peers(setting: Setting, part: str, parts: dict[str, Rows]) -> list[str]:

@@ -28,8 +28,8 @@ from benchmarks.gpu_report.records import (
 
 AGAIN = 3
 PARTS = {
-    "environment": 15, "rates": 25, "operations": 110, "steps": 130, "peers": 90, "trainings": 60, "sanitizer": 65,
-    "suite": 600,
+    "environment": 10, "rates": 15, "operations": 85, "steps": 130, "kernels": 40, "peers": 90, "trainings": 60,
+    "sanitizer": 65, "suite": 600,
 }  # fmt: skip
 """The parts in the order of their worth, and the seconds after which the next one has its turn; a module each."""
 

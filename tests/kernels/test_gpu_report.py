@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from math import isnan
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from accel.cuda import device
 from benchmarks.gpu_report import __main__ as report
-from benchmarks.gpu_report import part, rates, steps
+from benchmarks.gpu_report import kernels, part, rates, steps
 from benchmarks.gpu_report.page import write_page
 from benchmarks.gpu_report.records import (
     DONE,
@@ -57,6 +58,7 @@ def test_a_small_report_is_whole(tmp_path: Path) -> None:
         assert list(of_form) == list(map(steps.words, steps.COMPARED))
         assert all(of_form[way] < (0.2 if "bf16" in way else 1e-4) for way in of_form), of_form
     assert sum(name.endswith(", a graph") for name in parts["steps"]) == 3 * 4
+    check_kernels(parts["kernels"], parts["steps"])
     losses = {name: row["losses"] for name, row in parts["trainings"].items()}
     for name in ("Transformer Grammar", "FastTrees", "GPST"):
         assert losses[f"{name} | cuda"] == pytest.approx(losses[f"{name} | cpu"], rel=1e-5)
@@ -66,8 +68,20 @@ def test_a_small_report_is_whole(tmp_path: Path) -> None:
         "fast_fasttrees", "layer_norm", "dropout", "cumax"
     ]  # fmt: skip
     page = (tmp_path / "report.md").read_text()
-    assert "No GPU was measured" in page and "not reached" not in page and "memcheck: missing: " in page
+    assert "No GPU was measured" in page and "Kernels of the training steps" in page
+    assert "not reached" not in page and "memcheck: missing: " in page
     assert page.index("## Training steps") < page.index("## Beside PyTorch") and "\n\n\n" not in page
+
+
+def check_kernels(rows: dict[str, Any], of_steps: dict[str, Any]) -> None:
+    """Every step has its kernels, the longest first: no more than it starts, and its products among them."""
+    assert list(rows) == [steps.row_name(step, form) for form in kernels.FORMS for step in steps.SMALL]
+    for name, row in rows.items():
+        seconds = [kernel["seconds"] for kernel in row["kernels"]]
+        assert seconds == sorted(seconds, reverse=True) and 0 < len(seconds) <= kernels.MOST, name
+        assert 0 < sum(seconds) <= row["seconds"] * (1 + 1e-9) and row["seconds"] < row["took"], name
+        assert 0 < row["products"]["launches"] < row["launches"] and row["products"]["flops"] > 0, name
+        assert row["launches"] <= of_steps[name].get("launches", row["launches"]) and row["late"] == 0, name
 
 
 def test_a_gradient_that_is_not_a_number_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,6 +152,12 @@ def test_a_row_that_fails_ends_its_process_and_no_other_row(tmp_path: Path, monk
     assert "\n\nAnother training ran.\n\n## Machine\n\n" in page and "\n\n\n" not in page
     keep_done(tmp_path, "rates")
     assert list(read_rows(tmp_path, "rates")) == ["one", "two"]
+
+
+def test_every_part_has_its_turn() -> None:
+    """Even if each takes all of its time, the last one begins before the whole command ends."""
+    *before, last = part.PARTS
+    assert last == "suite" and sum(part.PARTS[name] for name in before) < 60 * report.MINUTES
 
 
 def test_a_signal_ends_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
