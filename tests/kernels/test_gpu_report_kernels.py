@@ -18,7 +18,7 @@ from accel.cuda.forms import Forms, use
 from accel.cuda.support.cublaslt import Library
 from benchmarks.gpu_report import kernels, page
 from benchmarks.gpu_report.kernels import PRODUCT, Launch, Noted, on_host, summary, watched
-from benchmarks.gpu_report.records import DONE
+from benchmarks.gpu_report.records import DONE, Setting
 from tests.fixtures.stand_in_gpu import draw, host_backend
 from tests.kernels.registers import VARIANTS
 
@@ -69,7 +69,8 @@ def test_a_page_shows_the_longest_and_what_a_graph_has_beside_them() -> None:
     row = summary(launches) | {"status": DONE, "empty_pair": 2e-6, "empty_kernel": 1.5e-6}
     rows = {"step | plain, float32": row, "step | fast, float32": row}
     of_steps = {"step | fast, float32, a graph": {"status": DONE, "step": 1.5}}
-    head, _, plain, fast, _, *words = page.kernels({"kernels": rows, "steps": of_steps})
+    parts = {"kernels": rows, "steps": of_steps}
+    head, _, plain, fast, _, *words = page.kernels(Setting(Path(), False, False), "kernels", parts)
     product = "2 x, 1000.00 ms, 0.006 TFLOP/s"
     longest = "; ".join(f"source/kernel{i}: 1 x, {i}.00 ms" for i in range(19, 15, -1))
     expected = f"| {product} | product 1 x 2 x 3: {product}; {longest} |"
