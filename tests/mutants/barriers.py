@@ -13,10 +13,10 @@ Rows of sources that have not changed since the last time stay.
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import hashlib
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +36,7 @@ from tests.fixtures.chart_passes import MANY, both_passes
 from tests.fixtures.chart_queries import LENGTHS, WIDTH, queried_charts
 from tests.fixtures.gpst_batches import batch_of, config_of, parameters_of
 
+STEPS = ("charts", "chart_queries", "gpst")
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(device.__file__).parent
 REPORT = Path(__file__).with_name("BARRIERS.md")
@@ -254,10 +255,16 @@ def written() -> tuple[list[str], dict[str, str]]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="an operation, or one of " + ", ".join(STEPS))
+    names = tuple(parser.parse_args().names)
+    unknown = [name for name in names if name not in STEPS and not hasattr(accel.cuda, name)]
+    if unknown:
+        parser.error(f"{unknown[0]}: neither an operation nor one of {', '.join(STEPS)}")
     table, before = written()
     digests = {source: digest(source) for source in sources()}
     changed = [source for source in sources() if digests[source] != before.get(source)]
-    launches = recorded(tuple(sys.argv[1:])) if changed else {}
+    launches = recorded(names) if changed else {}
     outcomes = [outcome(barrier, launches.get(source, [])) for source in changed for barrier in barriers(source)]
     kept = [row for row in table if row.split(" ")[1] in set(digests) - set(changed)]
     REPORT.write_text(page(sorted(kept + rows(outcomes)), digests), encoding="utf-8")
