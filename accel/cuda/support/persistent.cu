@@ -35,14 +35,19 @@ __device__ void copy_columns(REAL* to, const REAL* from, Long n_columns, Long n,
 }
 
 // Columns from.. of the states of sequences begin..stop - 1 into tile [TOGETHER, width], 0 for those that are missing.
+// All numbers are on their way at once.
 __device__ void load_states(REAL* tile, const States& states, Long begin, Long stop, Long from, Long width)
 {
     for (Long k = threadIdx.y; k < TOGETHER; k += blockDim.y) {
         const Long s = begin + k, row = s < stop ? states.rows[s] + states.t : 0;
         const REAL* x = states.x + row * states.pitch + from;
-#pragma unroll 4
-        for (Long j = threadIdx.x; j < width; j += 32) tile[k * width + j] = s < stop ? x[j] : REAL(0);
+        for (Long j = threadIdx.x; j < width; j += 32) {
+            if (s < stop) copy_async(tile + k * width + j, x + j);
+            else tile[k * width + j] = 0;
+        }
     }
+    commit_copies();
+    wait_copies(0);
 }
 
 // By a block: y [s, r], at pitch y_pitch, = row r of matrix [n_rows, length] times the state of s, for all rows and for
