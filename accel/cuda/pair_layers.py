@@ -23,7 +23,8 @@ from accel.cuda.support.transposes import transpose_all
 
 WARPS = 8  # a block
 TILE_BYTES = 64  # of a column of a whole tile, as in row_tiles.cu
-PARTS = (4, 2, 1)  # of a whole tile that a tile may be: CHUNKS of row_tiles.cu
+PARTS = (4, 2, 1)  # into how many tiles the rows of a whole one may go: CHUNKS of row_tiles.cu
+WEIGHTS_AHEAD = 32  # that a thread asks for before it uses the first, as in row_tiles.cu
 
 
 class Weights(NamedTuple):

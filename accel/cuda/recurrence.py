@@ -17,7 +17,6 @@ from accel.cuda.support import check, persistent
 from accel.cuda.support.cell import Outputs, Steps, count_masters, of_step_before, steps_of
 from accel.cuda.support.factors import factor
 
-FEW = 64  # sequences: of 256 the one kernel took longer than products on an H200 (7.4 ms, not 4.8), of 20 half as long
 WALK_BYTES = 192 * 1024  # of a weight that every block reads at every step: first-level caches are of this size
 
 
@@ -127,6 +126,5 @@ def _slopes_of_gates(
 
 
 def _plan(matrix: Array, scratch: int, n_sequences: int) -> persistent.Plan | None:
-    """Return how blocks share out the matrix for all steps, if that form is asked for, has few sequences, and fits."""
-    is_asked = forms.current().kernels == "fast" and n_sequences <= FEW
-    return persistent.plan(matrix, scratch) if is_asked else None
+    """Return how blocks share out the matrix for all steps, if the fast form is asked for, and suits them."""
+    return persistent.plan(matrix, scratch, n_sequences) if forms.current().kernels == "fast" else None

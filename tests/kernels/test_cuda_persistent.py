@@ -53,7 +53,7 @@ def arguments(kind: str, n_units: int, n: int, lengths: list[int], dtype: type =
 
 
 def test_many_sequences_are_multiplied_by_products(host_backend: ModuleType, launched_fast: list[str]) -> None:
-    for n_sequences, kernels in ((recurrence.FEW, {"persistent_forward"}), (recurrence.FEW + 1, {"step_forward"})):
+    for n_sequences, kernels in ((persistent.FEW, {"persistent_forward"}), (persistent.FEW + 1, {"step_forward"})):
         args = arguments("fasttrees", 128, 2, [1] * n_sequences, np.float32)  # a weight that no block keeps
         launched_fast.clear()
         host_backend.recurrence(*args, kind="fasttrees")

@@ -17,6 +17,7 @@ from accel.cuda.support.cell import Steps
 ROWS = 4  # as in persistent.cu
 TOGETHER = 8
 WARPS = 12  # of a block, at most
+FEW = 64  # sequences: of 256 the one kernel took longer than products on an H200 (7.4 ms, not 4.8), of 20 half as long
 LEAST_CHUNK = 32  # columns of states that shared memory must hold beside the weight
 
 
@@ -32,8 +33,13 @@ class Plan:
     shared: int  # bytes
 
 
-def plan(matrix: Array, scratch: int) -> Plan | None:
-    """Return how blocks share out a matrix [n_rows, length], beside `scratch` numbers; None if it does not fit."""
+def plan(matrix: Array, scratch: int, n_sequences: int = 1) -> Plan | None:
+    """Return how blocks share out a matrix [n_rows, length], beside `scratch` numbers.
+
+    None if it does not fit, or is for more than a few sequences, of which products are faster.
+    """
+    if n_sequences > FEW:
+        return None
     n_rows, length = matrix.shape
     rows = -(-n_rows // device.multiprocessors())
     passes = -(-rows // (ROWS * WARPS))

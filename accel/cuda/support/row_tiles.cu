@@ -1,11 +1,11 @@
-// A block and TILE_ROWS rows in shared memory, of which a column has TILE_BYTES: their products with weights, their norms,
-// and a GELU of a number. CHUNKS says into how many tiles the rows of a whole one go: few rows are shared out among more
+// A block and TILE_ROWS rows in shared memory: their products with weights, their norms, and a GELU of a number. A column
+// of a whole tile has TILE_BYTES; CHUNKS says into how many tiles its rows go, so that few rows are shared out among more
 // blocks.
 #include "wide.cu"
 
-#define TILE_BYTES (64 / CHUNKS)
-#define TILE_ROWS (TILE_BYTES / (int)sizeof(REAL))
-#define LOADS 32  // weights of a thread, in flight
+#define TILE_BYTES 64
+#define TILE_ROWS (TILE_BYTES / CHUNKS / (int)sizeof(REAL))
+#define WEIGHTS_AHEAD 32  // that a thread asks for before it uses the first
 #define SQRT_2_OVER_PI 0.79788456080286535588
 #define SQRT_HALF 0.70710678118654752440
 #define THREADS (blockDim.x * blockDim.y)
@@ -22,17 +22,17 @@
 template <class Use>
 __device__ void tile_product(const REAL* x, Long pitch, Long inputs, const REAL* __restrict__ w, Long columns, Use use)
 {
-    const Long together = pitch % WIDTH(REAL) ? 0 : inputs / LOADS * LOADS;
+    const Long together = pitch % WIDTH(REAL) ? 0 : inputs / WEIGHTS_AHEAD * WEIGHTS_AHEAD;
     for (Long column = THREAD; column < columns; column += THREADS) {
         REAL sums[TILE_ROWS];
 #pragma unroll
         for (int row = 0; row < TILE_ROWS; row++) sums[row] = 0;
-        for (Long k = 0; k < together; k += LOADS) {
-            REAL weights[LOADS];
+        for (Long k = 0; k < together; k += WEIGHTS_AHEAD) {
+            REAL weights[WEIGHTS_AHEAD];
 #pragma unroll
-            for (int i = 0; i < LOADS; i++) weights[i] = w[(k + i) * columns + column];
+            for (int i = 0; i < WEIGHTS_AHEAD; i++) weights[i] = w[(k + i) * columns + column];
 #pragma unroll
-            for (int i = 0; i < LOADS; i += WIDTH(REAL))
+            for (int i = 0; i < WEIGHTS_AHEAD; i += WIDTH(REAL))
 #pragma unroll
                 for (int row = 0; row < TILE_ROWS; row++) {
                     const Wide<REAL> piece = *(const Wide<REAL>*)(x + row * pitch + k + i);

@@ -25,7 +25,7 @@ from accel.cuda.linear_recurrence import THREADS as UNIT_THREADS
 from accel.cuda.linear_recurrence import WARPS as HALF_WARPS
 from accel.cuda.locked_dropout import THREADS as LOCKED_THREADS
 from accel.cuda.pair_attention import WARPS as PAIR_WARPS
-from accel.cuda.pair_layers import TILE_BYTES
+from accel.cuda.pair_layers import PARTS, TILE_BYTES, WEIGHTS_AHEAD
 from accel.cuda.pair_layers import WARPS as LAYER_WARPS
 from accel.cuda.recurrence import WALK_BYTES
 from accel.cuda.residual_layer_norm import ROWS as NORM_ROWS
@@ -70,7 +70,10 @@ tiles: dict[str, dict[str, tuple[int, ...]]] = {
     },
     "locked_dropout": {"width": (LOCKED_THREADS,)},
     "pair_attention": {"pairs": (PAIR_WARPS,), "width": (LANES,)},
-    "pair_layers": {"pairs": (LAYER_PAIRS,), "width": (LANES,), "hidden": (LANES * LAYER_WARPS,)},
+    "pair_layers": {
+        "pairs": (LAYER_PAIRS, LAYER_PAIRS * PARTS[0]), "width": (LANES, WEIGHTS_AHEAD),
+        "hidden": (LANES * LAYER_WARPS,),
+    },
     "pruned_chart": {"sentences": (SEQUENCES,)},
     "recurrence": {"masters": (LANES,), "units": (LANES, WALKS, LANES * MOST_WARPS)},
     "residual_layer_norm": {"rows": (NORM_WARPS, NORM_ROWS), "width": (LANES,)},
