@@ -64,9 +64,10 @@ CONV_LSTM, FAST_LSTM, LSTM_FASTER = (
 FAST, CONV = ("fasttrees", "transformer"), ("conv_fasttrees", "transformer")
 CHART, RELEASED = ("treeformer", "transformer"), ("treeformer_released", "transformer")
 ON_ALBERT = ("albert_treeformer", "albert")
+LONG = "fasttrees/language_model_25_epochs"
 CLAIMS = (
-    *claims("Table 1", ("fasttrees/language_model",), "perplexity", ("on_lstm", "fasttrees"),
-            ("fasttrees", "conv_fasttrees"), ("conv_fasttrees", "faster_fasttrees")),
+    *claims("Table 1", (LONG, "fasttrees/language_model"), "perplexity", ("on_lstm", "fasttrees"),
+            ("fasttrees", "conv_fasttrees"), ("conv_fasttrees", "faster_fasttrees"), ("fasttrees", "faster_fasttrees")),
     *(claim for n in ("10", "11", "12", "10 to 12", "7 to 12")
       for claim in claims(f"Table 2, {n} operators", LOGIC, f"accuracy, {n}", ("conv_fasttrees", "fasttrees"),
                           CONV_LSTM)),
@@ -76,6 +77,8 @@ CLAIMS = (
     *claims("Table 6, agreement", ("fasttrees/agreement",), "accuracy, all", CONV),
     *claims("Table 6, arithmetic", ("fasttrees/arithmetic",), "accuracy", FAST, CONV),
     *claims("Table 7", ("fasttrees/trees",), "F1, trees", ("on_lstm", "fasttrees")),
+    *(claim for text in ("WSJ10", "WSJ")
+      for claim in claims(f"Table 7, {text}", (LONG,), f"F1, {text}, layer 2", ("on_lstm", "fasttrees"))),
     *claims("Table 1", ("treeformer/translation",), "BLEU, best", CHART, RELEASED),
     *claims("Table 2, ROUGE-1", ("treeformer/summarisation",), "ROUGE, 1", RELEASED),
     *claims("Table 3, CoLA", ("treeformer/glue_cola",), "matthews", ON_ALBERT),
@@ -174,9 +177,8 @@ def _row_of_task(claim: Claim, results: Sequence[TaskResult]) -> tuple[str, ...]
 
 
 def _title(claim: Claim, model: str) -> str:
-    if claim.tasks[0] in TASKS:
-        return TASKS[claim.tasks[0]].models[model]
-    return variant_of(model).title
+    titles = [TASKS[task].models[model] for task in claim.tasks if task in TASKS and model in TASKS[task].models]
+    return titles[0] if titles else variant_of(model).title
 
 
 def _rows_of_grammars(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
