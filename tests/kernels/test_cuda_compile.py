@@ -121,6 +121,15 @@ def test_a_block_has_registers_for_all_its_threads(warps: int, most: int, monkey
     assert f"--maxrregcount={most}" in given[0] and 32 * warps * most <= 2**16
 
 
+def test_numba_cuda_finds_the_name_that_numpy_no_longer_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While numba-cuda is imported beside NumPy 2.5 the name is there, and afterwards no more."""
+    found: list[Any] = []
+    monkeypatch.delattr(np, "row_stack", raising=False)
+    monkeypatch.setattr(gpu, "import_module", lambda name: found.append((name, vars(np).get("row_stack"))))
+    gpu._complete_numba()
+    assert found == [("numba.cuda.np.arrayobj", np.vstack)] and "row_stack" not in vars(np)
+
+
 def test_widths_are_read_off_machine_code() -> None:
     """Of every form that nvdisasm prints; shared and local memory do not count."""
     code = """

@@ -96,10 +96,13 @@ def copied(code: str) -> np.ndarray:
 def test_threads_change_where_the_compiler_checks_jumps() -> None:
     """On Ubuntu g++ begins with this option: `longjmp` to another fiber ended the process."""
     code = """
+import numpy as np
 from accel.verify.cuda_host import launcher
 launcher.COMPILER = "g++", "-D_FORTIFY_SOURCE=2", *launcher.COMPILER[1:]
-from tests.kernels.test_cuda_hardware import copied
-assert copied("shared[i] = x[i]; __syncthreads(); y[i] = shared[63 - i];")[:64].tolist() == list(range(63, -1, -1))
+body = "__shared__ REAL other[64]; const int i = threadIdx.x; other[i] = x[i]; __syncthreads(); x[i] = other[63 - i];"
+text, x = 'extern "C" __global__ void kernel(REAL* x) {' + body + "}", np.arange(64, dtype=np.float32)
+launcher.launch_text(text, "kernel", (1,), (64,), (x,), x.dtype)
+assert x.tolist() == list(range(63, -1, -1))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
