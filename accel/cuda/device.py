@@ -63,7 +63,7 @@ def check_available() -> None:
 
 def xp() -> ModuleType:
     """Return the array module."""
-    return (_device or _current()).xp
+    return _current().xp
 
 
 def launch(
@@ -96,9 +96,9 @@ def launch(
     """
     if 0 in grid:
         return
-    gpu, dtype = _device or _current(), np.dtype(dtype)
-    if shared > gpu.shared_limit:
-        limit = gpu.shared_limit
+    gpu, dtype = _current(), np.dtype(dtype)
+    limit = gpu.shared_limit
+    if shared > limit:
         raise ValueError(f"{kernel}: needs {shared} bytes of shared memory a block, but this GPU has {limit}")
     real = dtype.type
     typed = [np.int64(x) if isinstance(x, int) else real(x) if isinstance(x, float) else x for x in args]
