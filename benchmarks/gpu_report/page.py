@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from textwrap import wrap
 from typing import Any
 
 from benchmarks.gpu_report.operations import summary
@@ -16,6 +17,7 @@ HEAD = "# A GPU report of Grove"
 NOTES = "notes.md"
 """A file in the report's folder, written by hand: what a reader must know; it stands at the top of the page."""
 WAYS = tuple(map(words, FORMS))
+WIDTH = 120
 SHOWN = 5
 """Kernels of a step that the page shows."""
 
@@ -66,8 +68,13 @@ def left(part: str, rows: Rows) -> list[str]:
         if row["status"] == BEGUN:
             reason = "not finished when this page was written; rows after it are missing"
         if row["status"] != DONE:
-            lines.append(f"- {name.replace(' | ', ', ')}: {reason}")
+            lines += item(f"{name.replace(' | ', ', ')}: {reason}")
     return lines
+
+
+def item(text: str) -> list[str]:
+    """Return the lines of an item of a list."""
+    return wrap(text, WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False)
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
@@ -99,7 +106,7 @@ def tests(setting: Setting, part: str, parts: dict[str, Rows]) -> list[str]:
     """Return the outcomes so far: also of a part whose time was over."""
     outcome = summary(setting, part)
     counts = f"{outcome['passed']} passed, {outcome['failed']} failed, {outcome['skipped']} skipped."
-    failures = [f"- {test}: {reason}" for test, reason in outcome["failures"].items()]
+    failures = [line for test, reason in outcome["failures"].items() for line in item(f"{test}: {reason}")]
     return [counts, "", *failures] if failures else [counts]
 
 
