@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from accel import cpu
-from accel.commands.numbers import at_least
+from accel.tasks.numbers import at_least
 from accel.verify.compare import PRECISIONS, rounded
 from accel.verify.expected import cast
 from accel.verify.mutants.table import MUTANTS

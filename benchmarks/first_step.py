@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from accel.commands.numbers import at_least
 from accel.data.generated.english import write_files
+from accel.tasks.numbers import at_least
 
 MODELS = {
     "tg": "--data @/train.trees --model tg",

@@ -24,8 +24,8 @@ from unittest.mock import patch
 import numpy as np
 
 from accel import PRECISIONS, cli
-from accel.commands.numbers import at_least
 from accel.cuda.support.factors import DROPPED
+from accel.tasks.numbers import at_least
 from accel.training.loop import METRICS
 from accel.verify.cuda_host.cublaslt import rounded
 

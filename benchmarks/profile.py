@@ -20,9 +20,9 @@ from unittest.mock import patch
 import numpy as np
 
 from accel import cpu
-from accel.commands.numbers import at_least
 from accel.commands.tables import print_table
 from accel.cpu.support import blas
+from accel.tasks.numbers import at_least
 from benchmarks.run import restart
 from benchmarks.timing import CLOCKS
 

@@ -21,12 +21,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import accel
-from accel.commands.numbers import at_least
 from accel.data.batches.assemble import sequence_lengths
 from accel.data.batches.prefixes import read_prefixes
 from accel.data.corpora.treebank import encode_trees, read_treebank
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.parsing.propose import propose
+from accel.tasks.numbers import at_least
 from accel.trained.opening import Model, open_model
 from accel.trained.processes import results
 from accel.training.memory import keep_freed_memory

@@ -23,10 +23,10 @@ from typing import Any
 import numba
 import numpy as np
 
-from accel.commands.numbers import at_least
 from accel.data.corpora.treebank import Reading, encode_trees, read_treebank
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.building import build
+from accel.tasks.numbers import at_least
 from benchmarks.fasttrees import INFERENCE, LANGUAGE_MODEL, LOGIC, SENTIMENT, stacks
 from benchmarks.gpst import beside_gpt2, composition_length, generator_beside_gpt2, pruned_chart, steps
 from benchmarks.searches import left_to_right, minimal_pairs

@@ -27,8 +27,8 @@ from accel import cpu
 from accel.autodiff.layers import DropoutSites
 from accel.autodiff.tape import Tape
 from accel.autodiff.variables import Variable
-from accel.commands.numbers import at_least
 from accel.models.gpst import composition
+from accel.tasks.numbers import at_least
 from accel.verify.strategies import make_tree
 from benchmarks import fasttrees, gpst, treeformer
 from benchmarks.run import RESULTS, machine, restart

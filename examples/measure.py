@@ -25,9 +25,9 @@ from time import perf_counter
 from types import ModuleType
 
 import accel
-from accel.commands.numbers import at_least
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import of_words
+from accel.tasks.numbers import at_least
 from accel.trained.opening import Model, checkpoint_of, open_model
 from accel.training.checkpoint import read_state
 from accel.training.directory import write_text

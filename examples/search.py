@@ -27,8 +27,7 @@ from typing import Any
 import numpy as np
 
 from accel import cli
-from accel.commands.numbers import at_least
-from accel.tasks.job import count
+from accel.tasks.numbers import at_least
 from accel.training.directory import write_text
 from accel.training.loop import METRICS, NonFiniteLoss, TrainingError
 from examples.program import run_program
@@ -217,7 +216,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m examples.search", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, required=True, help="a directory for the trials and the table")
-    parser.add_argument("--trials", type=count, default=20, help="how many, those of before included (%(default)s)")
+    parser.add_argument(
+        "--trials", type=at_least(1), default=20, help="how many, those of before included (%(default)s)"
+    )
     parser.add_argument(
         "--grid", action="store_true", help="try every combination of listed values, not --trials draws"
     )

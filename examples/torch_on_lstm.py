@@ -19,11 +19,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import accel
-from accel.commands.numbers import at_least
 from accel.data.batches.text import TextBatch, TextBatches, encode_lines
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.words import build_words
 from accel.models.fasttrees import language_model
+from accel.tasks.numbers import at_least
 from accel.torch import OnLstm
 from accel.training.loop import METRICS, train
 from accel.training.metrics import read_metrics

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import accel
 from accel.commands.compare_page import page
-from accel.commands.numbers import at_least
 from accel.commands.opened import check_out, named
 from accel.commands.tables import print_table
 from accel.commands.translate import add_search, check_sources, open_translator
@@ -31,6 +30,7 @@ from accel.evaluation.error_sheet import (
     sheet_text,
 )
 from accel.search.translations import SEARCH, translations
+from accel.tasks.numbers import at_least
 from accel.tasks.pairs import parallel_files
 from accel.trained.opening import Model
 from accel.trained.options import OptionError

@@ -10,7 +10,6 @@ from shlex import quote
 
 import accel
 from accel.autodiff.arrays import host
-from accel.commands.numbers import at_least
 from accel.commands.opened import add_max_height, check_outs, write_out
 from accel.data.corpora.sequences import read_given, read_whole, require_known
 from accel.data.corpora.treebank import Reading, Sentence
@@ -25,6 +24,7 @@ from accel.drawing.mask import draw_mask, draw_weights
 from accel.drawing.svg import Picture, PictureError, check_name, save, shortened, svg
 from accel.drawing.tree import draw_tree
 from accel.parsing.distances import distances, layer_of
+from accel.tasks.numbers import at_least
 from accel.tasks.reading import add_reading, changed
 from accel.trained.kinds import ATTENTION, require
 from accel.trained.opening import open_model

@@ -21,11 +21,11 @@ import numpy as np
 
 import accel
 from accel.autodiff.arrays import host
-from accel.commands.numbers import at_least
 from accel.commands.opened import check_outs, figures, progress, replaced
 from accel.data.corpora.documents import read_documents
 from accel.data.files.lines import errors_at
 from accel.parsing.gpst import constituents
+from accel.tasks.numbers import at_least
 from accel.trained.kinds import GPST_TREES, require
 from accel.trained.opening import Model, open_model
 from accel.trained.words import encode_words

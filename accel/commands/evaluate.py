@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import Any
 
 import accel
-from accel.commands.numbers import at_least, up_to
 from accel.commands.opened import check_out, check_outs, check_unread
 from accel.search.beam import MOST_PENALTY
+from accel.tasks.numbers import at_least, up_to
 from accel.trained.kinds import kind_of, with_article
 from accel.trained.opening import checkpoint_of, open_model
 from accel.trained.options import typed

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import accel
-from accel.commands.numbers import at_least
 from accel.data.batches.text import read_sentences
 from accel.data.files.lines import errors_at
 from accel.search.texts import draw_text
+from accel.tasks.numbers import at_least
 from accel.trained.kinds import TEXTS, require
 from accel.trained.opening import Model, open_model
 

@@ -16,7 +16,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import accel
-from accel.commands.numbers import at_least
 from accel.commands.opened import add_max_height, check_outs, figures, named, progress, write_out
 from accel.commands.tables import print_table
 from accel.commands.threads import processes
@@ -38,6 +37,7 @@ from accel.evaluation.significance import Interval, scipy_stats
 from accel.parsing.distances import SPLITS
 from accel.parsing.gpst import MODES
 from accel.parsing.spans import find_spans
+from accel.tasks.numbers import at_least
 from accel.trained.kinds import network_of
 from accel.trained.opening import Model, open_model
 from accel.trained.options import OptionError

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import accel
-from accel.commands.numbers import at_least
 from accel.commands.opened import check_outs, figures, progress, write_out
 from accel.commands.search_options import (
     add_ensemble,
@@ -43,6 +42,7 @@ from accel.evaluation.minimal_pairs import (
     unknown_words,
 )
 from accel.evaluation.significance import scipy_stats
+from accel.tasks.numbers import at_least
 from accel.training.memory import keep_freed_memory
 
 READERS = {"blimp": read_blimp, "marvin_linzen": read_marvin_linzen, "sva": read_agreement}

@@ -15,7 +15,6 @@ from typing import Any
 
 import accel
 from accel.commands import parse_labelled
-from accel.commands.numbers import at_least
 from accel.commands.opened import (
     add_max_height,
     check_outs,
@@ -36,6 +35,7 @@ from accel.parsing.distances import SPLITS, induced_tree
 from accel.parsing.gpst import MODES
 from accel.parsing.spans import OPTIONS, Spans, check_options, find_spans, reading_of
 from accel.search.options import OF_TREES
+from accel.tasks.numbers import at_least
 from accel.trained.kinds import CHARTS, GPST_TREES, PROPOSALS, TREE_LOGPS, can, network_of
 from accel.trained.opening import Model, open_model
 from accel.trained.options import OptionError

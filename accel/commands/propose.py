@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import accel
-from accel.commands.numbers import at_least
 from accel.commands.opened import check_outs, figures, growing, progress
 from accel.commands.threads import processes
 from accel.data.corpora.constituents import bracketed, tree_of
@@ -17,6 +16,7 @@ from accel.data.files.lines import LineError, errors_at, place
 from accel.evaluation.bound_and_rerank import bracket_score
 from accel.evaluation.evalb import COLLINS
 from accel.parsing.propose import Parse, Sentence, closest, parses, read_gold, read_words, sampled_parses
+from accel.tasks.numbers import at_least
 from accel.tasks.reading import add_reading, changed, refuse_reading
 from accel.trained.kinds import PROPOSALS, require
 from accel.trained.opening import Model, open_model

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from accel.commands.numbers import at_least
 from accel.commands.opened import Opened, progress, write_out
 from accel.commands.threads import processes
 from accel.data.corpora.draws import beside, stream_draws, with_draws
@@ -16,6 +15,7 @@ from accel.data.corpora.gathered import Draw, Sentences, gather
 from accel.data.corpora.proposals import read_proposals, stream_proposals
 from accel.data.corpora.treebank import Reading, Sentence
 from accel.evaluation.bound_and_rerank import known_to
+from accel.tasks.numbers import at_least
 from accel.trained.opening import Model
 from refimpl.trees import words
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.commands.numbers import at_least
 from accel.scoring.surprisals import check_options, check_others, check_surprisals
 from accel.scoring.trees import ENSEMBLES
 from accel.search.options import OF_TREES, OPTIONS, check_search
+from accel.tasks.numbers import at_least
 from accel.trained.opening import Model, open_model
 
 

@@ -10,7 +10,6 @@ import argparse
 from pathlib import Path
 
 import accel
-from accel.commands.numbers import at_least
 from accel.commands.opened import progress
 from accel.commands.search_options import (
     add_ensemble,
@@ -24,6 +23,7 @@ from accel.commands.threads import processes
 from accel.data.corpora.documents import read_documents
 from accel.data.files.lines import errors_at
 from accel.scoring.surprisals import bits_after_lines, bits_of_words, check_context, check_words
+from accel.tasks.numbers import at_least
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import accel
-from accel.commands.numbers import at_least
 from accel.commands.opened import check_outs, figures, progress, write_out
 from accel.commands.search_options import (
     OF_TREES,
@@ -46,6 +45,7 @@ from accel.evaluation.syntaxgym import (
     suite_outcomes,
     unknown_words,
 )
+from accel.tasks.numbers import at_least
 from accel.trained.options import typed
 
 Results = Mapping[str, list[Outcome]]

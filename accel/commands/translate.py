@@ -12,11 +12,11 @@ from pathlib import Path
 from types import ModuleType
 
 import accel
-from accel.commands.numbers import at_least, up_to
 from accel.commands.opened import line_by_line
 from accel.data.files.lines import LineError, errors_at, read_word_lines
 from accel.search.beam import MOST_PENALTY
 from accel.search.translations import SEARCH, Translation, translations
+from accel.tasks.numbers import at_least, up_to
 from accel.trained.average import average_checkpoints
 from accel.trained.kinds import TRANSLATIONS, require
 from accel.trained.opening import Model, open_model

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import accel
-from accel.commands.numbers import at_least
+from accel.tasks.numbers import at_least
 from accel.verify.own_backend import import_own, meant
 
 if TYPE_CHECKING:

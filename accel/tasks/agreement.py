@@ -18,7 +18,8 @@ from accel.data.generated.agreement import CLASSES, Item, examples, generate, re
 from accel.data.vocabularies.words import UNKNOWN, Words, build_words
 from accel.models.encoder_decoder import model as encoder_decoder
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer
-from accel.tasks.job import Job, count, refuse_beside_data, shared
+from accel.tasks.job import Job, refuse_beside_data, shared
+from accel.tasks.numbers import at_least
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.loop import evaluate as evaluate_batches
@@ -29,7 +30,7 @@ STEPS, BATCH_SIZE, N_ITEMS, N_VALIDATION, N_TEST, MOST_ATTRACTORS = 10_000, 256,
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FILE", help="tab-separated (default: generated sentences)")
-    parser.add_argument("--sentences", type=count, default=N_ITEMS, help=f"how many to generate ({N_ITEMS:,})")
+    parser.add_argument("--sentences", type=at_least(1), default=N_ITEMS, help=f"how many to generate ({N_ITEMS:,})")
     add_model_arguments(parser, "tiny")
 
 

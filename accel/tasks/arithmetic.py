@@ -15,7 +15,8 @@ from typing import Any
 from accel.data.batches.sequence_pairs import Pairs, pair_batches
 from accel.data.generated.arithmetic import VOCABULARY, Problems, encode, read_problems
 from accel.tasks.encoder_decoder import TRAINING, add_model_arguments, configured_transformer, sequence_accuracy
-from accel.tasks.job import Job, count, refuse_beside_data
+from accel.tasks.job import Job, refuse_beside_data
+from accel.tasks.numbers import at_least
 from accel.tasks.pairs import job_of_pairs
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -27,7 +28,9 @@ STEPS, N_PROBLEMS, N_VALIDATION, N_TEST = 100_000, 10_000_000, 1_000, 10_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FILE", help="lines problem:answer (default: generated problems)")
     parser.add_argument("--test", type=Path, metavar="FILE", help="problems to test on (default: generated ones)")
-    parser.add_argument("--problems", type=count, default=N_PROBLEMS, help=f"how many to generate ({N_PROBLEMS:,})")
+    parser.add_argument(
+        "--problems", type=at_least(1), default=N_PROBLEMS, help=f"how many to generate ({N_PROBLEMS:,})"
+    )
     add_model_arguments(parser, "tiny")
 
 

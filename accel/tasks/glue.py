@@ -35,7 +35,8 @@ from accel.models.albert.config import KINDS as ALBERTS
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
 from accel.tasks import albert_tuning, fine_tuning
-from accel.tasks.job import Job, count, require_data, shared
+from accel.tasks.job import Job, require_data, shared
+from accel.tasks.numbers import at_least
 from accel.tasks.vocabulary import described
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -60,9 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", choices=tuple(SETS), default="cola", help="the set (cola)")
     parser.add_argument("--model", dest="kind", choices=(*MODELS, *ALBERTS), default="gpst")
     fine_tuning.add_checkpoint(parser, (*MODELS, *ALBERTS))
-    parser.add_argument("--epochs", type=count, default=20)
+    parser.add_argument("--epochs", type=at_least(1), default=20)
     parser.add_argument(
-        "--max-tokens", type=count, metavar="N",
+        "--max-tokens", type=at_least(1), metavar="N",
         help="leave longer examples out of the training; tokens with symbols (default: as many as the model reads)",
     )  # fmt: skip
 

@@ -27,7 +27,8 @@ from accel.tasks.gpst_text import (
     text_of,
     vocabulary_of,
 )
-from accel.tasks.job import Job, add_tokens, configured, configured_in_epochs, count, in_tokens, require_data, shared
+from accel.tasks.job import Job, add_tokens, configured, configured_in_epochs, in_tokens, require_data, shared
+from accel.tasks.numbers import at_least
 from accel.tasks.pretrained import FIXED, open_pretrained, parameters_of
 from accel.tasks.vocabulary import described, open_to_words
 from accel.trained.kinds import GPST_TREES, can
@@ -73,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "a pre-trained run, or a file in it, to train further; its vocabulary and its sizes stay"
     parser.add_argument("--checkpoint", type=Path, metavar="RUN", help=help_text)
     add_text(parser)
-    parser.add_argument("--epochs", type=count, default=10)
+    parser.add_argument("--epochs", type=at_least(1), default=10)
     add_tokens(parser)
     add_gold(parser)
 

@@ -12,7 +12,7 @@ from accel.data.files.lines import errors_at
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle
 from accel.parsing.spans import find_spans
-from accel.tasks.job import count_or_zero
+from accel.tasks.numbers import at_least
 from accel.tasks.vocabulary import open_to_words
 from accel.trained.kinds import with_article
 from accel.trained.opening import Model
@@ -30,7 +30,7 @@ def add_gold(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees")
     parser.add_argument("--preset", choices=tuple(PRESETS), default="gpst", help="the spans that count for F1")
     help_text = f"parses kept of a gold sentence in the search from left to right ({BEAM}; 0: no such trees)"
-    parser.add_argument("--beam", type=count_or_zero, default=BEAM, metavar="N", help=help_text)
+    parser.add_argument("--beam", type=at_least(0), default=BEAM, metavar="N", help=help_text)
 
 
 def check_gold(options: argparse.Namespace) -> None:

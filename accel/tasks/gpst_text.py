@@ -13,7 +13,7 @@ from accel.data.files.lines import LineError
 from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.given import load_given
 from accel.data.vocabularies.vocabulary import Vocabulary
-from accel.tasks.job import count
+from accel.tasks.numbers import at_least
 from accel.tasks.vocabulary import add_vocabulary, open_to_words, size_of, stored_vocabulary
 from accel.trained.opening import Model
 
@@ -41,7 +41,7 @@ def add_text(parser: argparse.ArgumentParser) -> None:
     help_text = "a run, a SentencePiece model, GPT-2's vocab.json with merges.txt, or a list of word pieces, vocab.txt"
     parser.add_argument("--vocabulary-from", type=Path, metavar="RUN|FILE", help=help_text)
     help_text = f"of a context of whole sentences ({MAX_TOKENS}, or as many as the model of --checkpoint reads)"
-    parser.add_argument("--max-tokens", type=count, metavar="N", help=help_text)
+    parser.add_argument("--max-tokens", type=at_least(1), metavar="N", help=help_text)
     parser.add_argument("--one-document", action="store_true", help="end every context with its document")
     parser.add_argument("--one-sentence", action="store_true", help="end every context with its sentence")
     parser.add_argument("--cache", type=Path, help="where encoded text is kept (default: DIRECTORY/cache)")

@@ -16,7 +16,8 @@ from accel.data.published.inference import CLASSES, read_inference
 from accel.models.fasttrees.stack import KINDS
 from accel.models.gpst.config import MODELS
 from accel.tasks import sentiment
-from accel.tasks.job import Job, add_files, count
+from accel.tasks.job import Job, add_files
+from accel.tasks.numbers import at_least
 from accel.tasks.sentences import Source, add_kinds, build_classifier, evaluate_classifier
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -29,7 +30,7 @@ TRAINING = replace(sentiment.TRAINING, least_rate=8e-5)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "PAIRS", "pairs of sentences, in the format of SNLI or SICK")
     add_kinds(parser, (*KINDS, *MODELS))
-    parser.add_argument("--epochs", type=count, default=20)
+    parser.add_argument("--epochs", type=at_least(1), default=20)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:

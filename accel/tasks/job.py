@@ -106,26 +106,6 @@ def refuse_beside_data(options: argparse.Namespace, name: str, default: int) -> 
         raise OptionError(name, "is for generated data, and --data names a file: leave it out")
 
 
-def count(text: str) -> int:
-    """Return the value of an option that is a whole number from 1 on."""
-    return _whole(text, 1)
-
-
-def count_or_zero(text: str) -> int:
-    """Return the value of an option that is a whole number from 0 on."""
-    return _whole(text, 0)
-
-
-def _whole(text: str, least: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = least - 1
-    if value < least:
-        raise argparse.ArgumentTypeError(f"{text}, but the least whole number is {least}; use {least} or more")
-    return value
-
-
 def add_tokens(parser: argparse.ArgumentParser) -> None:
     """Add the option for the length of a training in tokens."""
     help_text = "the length of the training in tokens, such as 5e9; instead of --steps and --epochs"

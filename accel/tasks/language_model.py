@@ -35,12 +35,12 @@ from accel.tasks.job import (
     check_variant,
     configured,
     configured_in_epochs,
-    count,
     in_chunks,
     in_tokens,
     require_data,
     shared,
 )
+from accel.tasks.numbers import at_least
 from accel.tasks.vocabulary import open_to_words, stored_vocabulary
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
@@ -66,10 +66,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", dest="kind", choices=KINDS, default="fasttrees")
     parser.add_argument("--variant", choices=("paper", "released"), help="the inputs that Conv. FastTrees convolves")
     help_text = "words seen less often are read as <unk> (default: 2, or 1 where the text has <unk>); 1: all are words"
-    parser.add_argument("--min-count", type=count, metavar="N", help=help_text)
-    parser.add_argument("--vocabulary-size", type=count, metavar="V", help="the most words (default: no limit)")
-    parser.add_argument("--length", type=count, default=70, help="the usual number of words of a batch's rows (70)")
-    parser.add_argument("--epochs", type=count, default=1000)
+    parser.add_argument("--min-count", type=at_least(1), metavar="N", help=help_text)
+    parser.add_argument("--vocabulary-size", type=at_least(1), metavar="V", help="the most words (default: no limit)")
+    parser.add_argument(
+        "--length", type=at_least(1), default=70, help="the usual number of words of a batch's rows (70)"
+    )
+    parser.add_argument("--epochs", type=at_least(1), default=1000)
     add_tokens(parser)
 
 

@@ -22,11 +22,11 @@ from accel.tasks.job import (
     check_variant,
     configured,
     configured_in_epochs,
-    count,
     in_chunks,
     require_data,
     shared,
 )
+from accel.tasks.numbers import at_least
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.loop import evaluate as evaluate_batches
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with train0 to train6 and test0 to test12")
     parser.add_argument("--model", dest="kind", choices=KINDS, default="fasttrees")
     parser.add_argument("--variant", choices=("paper", "released"), help="the inputs that Conv. FastTrees convolves")
-    parser.add_argument("--epochs", type=count, default=50)
+    parser.add_argument("--epochs", type=at_least(1), default=50)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:

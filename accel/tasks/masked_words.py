@@ -16,7 +16,8 @@ from accel.data.vocabularies.albert import AlbertPieces, train_albert_pieces
 from accel.models.albert import model as albert
 from accel.models.albert.config import SIZES, Config
 from accel.models.checks import refusal
-from accel.tasks.job import Job, add_files, configured, count, require_data, shared
+from accel.tasks.job import Job, add_files, configured, require_data, shared
+from accel.tasks.numbers import at_least
 from accel.tasks.vocabulary import stored_vocabulary
 from accel.trained.opening import Model
 from accel.trained.options import typed
@@ -36,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(kind="albert")
     add_files(parser, "TEXT", "text, a sentence a line")
     parser.add_argument("--size", choices=SIZES, default="tiny", help="base is that of albert-base-v2 (tiny)")
-    parser.add_argument("--vocabulary-size", type=count, default=8000, metavar="V", help="the most pieces (8,000)")
+    parser.add_argument(
+        "--vocabulary-size", type=at_least(1), default=8000, metavar="V", help="the most pieces (8,000)"
+    )
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:

@@ -30,7 +30,8 @@ from accel.models.fasttrees.stack import KINDS
 from accel.models.gpst.config import MODELS
 from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING, configured_transformer
-from accel.tasks.job import Job, as_trained, configured, configured_in_epochs, count, in_chunks, require_data, shared
+from accel.tasks.job import Job, as_trained, configured, configured_in_epochs, in_chunks, require_data, shared
+from accel.tasks.numbers import at_least
 from accel.tasks.vocabulary import stored_vocabulary
 from accel.tasks.word_vectors import add_vectors, check_tables, vector_files, words_and_tables
 from accel.trained.kinds import CONTEXTS, can, network_of
@@ -52,7 +53,7 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     """Add the options for the kind and the size of the classifier, and the number of epochs."""
     add_kinds(parser, (*KINDS, *TRANSFORMERS, *MODELS))
     parser.add_argument("--size", choices=encoder_decoder.SIZES, default=_SIZE, help=f"of a Transformer ({_SIZE})")
-    parser.add_argument("--epochs", type=count, default=20)
+    parser.add_argument("--epochs", type=at_least(1), default=20)
 
 
 def add_kinds(parser: argparse.ArgumentParser, kinds: tuple[str, ...]) -> None:

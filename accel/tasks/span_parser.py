@@ -22,7 +22,8 @@ from accel.models.transformer_grammars import span_parser
 from accel.models.transformer_grammars.span_parser import Config
 from accel.parsing.propose import Sentence as Gold
 from accel.parsing.propose import propose, read_gold
-from accel.tasks.job import Job, add_files, configured, configured_in_epochs, count, require_data, shared
+from accel.tasks.job import Job, add_files, configured, configured_in_epochs, require_data, shared
+from accel.tasks.numbers import at_least
 from accel.tasks.reading import add_training_reading, training_reading
 from accel.tasks.vocabulary import add_vocabulary, described, open_to_words, size_of, stored_vocabulary
 from accel.trained.opening import Model
@@ -60,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the first and last characters of words, too; they take longer and find better trees",
     )
     add_vocabulary(parser, "unknown_classes", _PIECES)
-    parser.add_argument("--max-words", type=count, default=100, metavar="N", help="longer sentences are left out")
-    parser.add_argument("--epochs", type=count, default=10)
+    parser.add_argument("--max-words", type=at_least(1), default=100, metavar="N", help="longer sentences are left out")
+    parser.add_argument("--epochs", type=at_least(1), default=10)
     help_text = "learn the words' part-of-speech tags, too, from the training trees: an auxiliary loss"
     parser.add_argument("--learn-tags", action="store_true", help=help_text)
     add_training_reading(parser)

@@ -25,7 +25,8 @@ from accel.models.gpst.config import MODELS
 from accel.search.word_level import Limits, sample
 from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING
-from accel.tasks.job import Job, count, require_data
+from accel.tasks.job import Job, require_data
+from accel.tasks.numbers import at_least
 from accel.tasks.pairs import (
     EVALUATION,
     add_parallel_arguments,
@@ -79,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("top_k", "hypotheses that each word of a summary is drawn from"),
     ):
         option = f"--{name.replace('_', '-')}"
-        tuned.add_argument(option, type=count, metavar="N", help=f"{help_text} ({_OF_GPST[name]})")
+        tuned.add_argument(option, type=at_least(1), metavar="N", help=f"{help_text} ({_OF_GPST[name]})")
 
 
 def _fields(text: str) -> list[str]:

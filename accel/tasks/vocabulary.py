@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from accel.data.vocabularies.vocabulary import BPE, KINDS, Vocabulary, VocabularyError
-from accel.tasks.job import count
+from accel.tasks.numbers import at_least
 from accel.training.directory import VOCABULARY, load_vocabulary
 
 PIECES = 8192
@@ -34,7 +34,7 @@ def add_vocabulary(parser: argparse.ArgumentParser, kind: str, pieces: int = PIE
     parser.add_argument("--vocabulary", choices=kinds, default=kind, help=help_text)
     others = "as many as there are" if most is None else f"at most {most}"
     help_text = f"the most ids (default: {others}; of sentencepiece {pieces}{of_bpe}, or what small data give)"
-    parser.add_argument("--vocabulary-size", type=count, metavar="V", help=help_text)
+    parser.add_argument("--vocabulary-size", type=at_least(1), metavar="V", help=help_text)
 
 
 def size_of(kind: str, given: int | None, pieces: int = PIECES, most: int | None = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from accel.data.vocabularies.vectors import read_tables
 from accel.data.vocabularies.words import Words
 from accel.models.checks import refusal
-from accel.tasks.job import count
+from accel.tasks.numbers import at_least
 from accel.trained.kinds import with_article
 from accel.training.directory import TABLES, load_tables, load_vocabulary
 
@@ -24,7 +24,9 @@ def add_vectors(parser: argparse.ArgumentParser) -> None:
     help_text = "word vectors, such as GloVe's, which stay as they are; again for a second table"
     parser.add_argument("--vectors", type=Path, action=_Files, metavar="FILE", help=help_text)
     parser.add_argument("--learn-vectors", action="store_true", help="start from the vectors of one file, and learn")
-    parser.add_argument("--vector-words", type=count, metavar="N", help="read the first N words of each file (all)")
+    parser.add_argument(
+        "--vector-words", type=at_least(1), metavar="N", help="read the first N words of each file (all)"
+    )
 
 
 class _Files(argparse._AppendAction):

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import accel
-from accel.commands.numbers import at_least
 from accel.data.generated.grammar import ENGLISH
 from accel.data.published.wsj import read_gold
 from accel.evaluation.induced_f1 import score, score_baselines, table
 from accel.parsing.distances import induced_spans
+from accel.tasks.numbers import at_least
 from accel.trained.opening import open_model
 from examples.commands import finish, grove, write_sentences
 from examples.program import run_program

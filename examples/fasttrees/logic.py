@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from accel.commands.numbers import at_least
 from accel.data.generated.logic import LONGEST, load_test, write_files
+from accel.tasks.numbers import at_least
 from accel.training.directory import write_text
 from examples.commands import finish, grove, table
 from examples.program import run_program

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from accel.commands.numbers import at_least
 from accel.data.files.lines import find_file
 from accel.data.published.sentiment import read_sentiment
 from accel.models.fasttrees.stack import KINDS
+from accel.tasks.numbers import at_least
 from accel.training.directory import write_text
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS

@@ -14,7 +14,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from accel.commands.numbers import at_least
+from accel.tasks.numbers import at_least
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
 from examples.commands import finish, grove, table

@@ -21,7 +21,6 @@ from types import ModuleType
 from typing import Any
 
 import accel
-from accel.commands.numbers import at_least
 from accel.commands.opened import progress
 from accel.data.files.archive import archive_of
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
@@ -29,6 +28,7 @@ from accel.evaluation.induction import Row, baselines, interval, row, unread
 from accel.evaluation.significance import interval_of_means
 from accel.parsing.gpst import MODES
 from accel.parsing.spans import find_spans
+from accel.tasks.numbers import at_least
 from accel.trained.opening import Model, checkpoint_of, open_model
 from accel.training.directory import write_text
 from examples.commands import grove

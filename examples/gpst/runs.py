@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from accel.commands.numbers import at_least
 from accel.data.batches.contexts import SentencesBatch
 from accel.data.generated.grammar import ENGLISH
 from accel.models.gpst import model as gpst
 from accel.search.word_level import Limits, surprisals
+from accel.tasks.numbers import at_least
 from accel.trained.opening import Model
 from examples.commands import grove, write_sentences
 

@@ -18,13 +18,13 @@ from types import ModuleType
 from typing import Any
 
 import accel
-from accel.commands.numbers import at_least
 from accel.data.corpora.treebank import Reading, Sentence, encode_trees
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, proposals
 from accel.data.vocabularies.building import build
 from accel.evaluation.bound_and_rerank import word_perplexity
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import tree_logps
+from accel.tasks.numbers import at_least
 from accel.tasks.trees import CONFIGURATIONS
 from accel.trained.opening import Model, open_model
 from accel.training.directory import write_text

@@ -20,9 +20,9 @@ from types import ModuleType
 import numpy as np
 
 import accel
-from accel.commands.numbers import at_least
 from accel.drawing.svg import Picture
 from accel.scoring.trees import event_logps, of_words, tree_logps
+from accel.tasks.numbers import at_least
 from accel.trained.opening import open_model
 from examples.findings import Figures, digest_of, finish, hours, interval, kept
 from examples.markdown import table

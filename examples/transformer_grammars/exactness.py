@@ -20,13 +20,13 @@ from types import ModuleType
 import numpy as np
 
 import accel
-from accel.commands.numbers import at_least
 from accel.data.corpora.treebank import Reading, encode_trees
 from accel.data.generated.pcfg import Grammar, label, parse_grammar
 from accel.data.vocabularies.building import build
 from accel.drawing.svg import Picture
 from accel.parsing.propose import propose
 from accel.scoring.trees import tree_logps
+from accel.tasks.numbers import at_least
 from accel.trained.opening import Model, open_model
 from accel.training.directory import write_text
 from examples.commands import grove

@@ -15,7 +15,6 @@ from types import ModuleType
 
 import accel
 from accel.autodiff.seeds import mix
-from accel.commands.numbers import at_least
 from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import DOCUMENT, encode_trees
@@ -23,6 +22,7 @@ from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.building import build
 from accel.drawing.svg import Picture
 from accel.models.transformer_grammars import model as transformer_grammar
+from accel.tasks.numbers import at_least
 from accel.training.communicator import serial
 from accel.training.optimizer import clip_factor, norm, update
 from accel.training.run import start

@@ -18,7 +18,6 @@ from types import ModuleType
 from typing import Any
 
 import accel
-from accel.commands.numbers import at_least
 from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import Corpus, Reading, load_corpus
@@ -26,6 +25,7 @@ from accel.data.vocabularies.building import build
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.scoring.trees import event_logps
+from accel.tasks.numbers import at_least
 from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text

@@ -18,10 +18,10 @@ from pathlib import Path
 from types import ModuleType
 
 import accel
-from accel.commands.numbers import at_least
 from accel.data.batches.sequence_pairs import load_parallel, pair_batches
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs
 from accel.tasks.encoder_decoder import sequence_accuracy
+from accel.tasks.numbers import at_least
 from accel.trained.opening import Model, open_model
 from accel.training.directory import write_text
 from examples.commands import FIGURES, finish, grove, table

@@ -20,9 +20,9 @@ from types import ModuleType
 
 import accel
 from accel.commands.evaluate import evaluate_run
-from accel.commands.numbers import at_least
 from accel.drawing.svg import Picture
 from accel.models.encoder_decoder.config import parameter_shapes
+from accel.tasks.numbers import at_least
 from accel.trained.opening import open_model
 from examples.commands import grove
 from examples.findings import Figures, finish, hours, interval, kept, seeds_of

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 import accel
-from accel.commands.numbers import at_least
 from accel.data.batches.sentences import SentenceBatch
 from accel.drawing.svg import Picture
 from accel.models.encoder_decoder import model
 from accel.models.encoder_decoder.config import Config
+from accel.tasks.numbers import at_least
 from benchmarks.timing import CLOCKS, Clock
 from examples.findings import Figures, finish
 from examples.markdown import table

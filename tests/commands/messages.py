@@ -78,6 +78,8 @@ THEMES: dict[str, list[Typed]] = {
         Typed("surprisal text --checkpoint tg --context-lines -1"),
         Typed("parse text --checkpoint tg --max-height 0"),
         Typed("score --checkpoint tg valid.trees --threads 0"),
+        Typed("train --out new --task span_parser --max-words many"),
+        Typed("train --out new --task gpst --beam -1"),
         Typed("minimal_pairs --checkpoint tg --data pairs.jsonl --format blimp --per 0"),
     ],
     "Files": [
