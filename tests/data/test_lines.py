@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from accel.data.files.archive import names_in, open_members
-from accel.data.files.lines import LineError, find_file, read_lines, read_word_lines
+from accel.data.files.lines import LineError, errors_at, find_file, read_lines, read_word_lines
 
 ICONV = "convert it: iconv -f utf-16 -t utf-8 FILE"
 TEXT = b"one\n\nthree \r\nfour"
@@ -54,6 +54,16 @@ def test_unreadable_lines_are_named(tmp_path: Path, content: bytes, name: str, m
     with pytest.raises(LineError) as error:
         list(read_lines(tmp_path / name))
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [(ValueError("no tree"), "trees:7: no tree"), (LineError("words", 3, "no word"), "words:3: no word")],
+)
+def test_an_error_names_one_place(raised: ValueError, message: str) -> None:
+    with pytest.raises(LineError) as error, errors_at("trees", 7):
+        raise raised
+    assert str(error.value) == message
 
 
 def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:

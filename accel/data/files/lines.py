@@ -49,9 +49,11 @@ def place(path: str | Path, line: int = 0, column: int = 0) -> str:
 
 @contextmanager
 def errors_at(path: object, line: int) -> Iterator[None]:
-    """Raise a ValueError that is raised inside as a LineError at this line."""
+    """Raise a ValueError that is raised inside as a LineError at this line; a LineError names its own place."""
     try:
         yield
+    except LineError:
+        raise
     except ValueError as error:
         raise LineError(str(path), line, str(error)) from error
 
