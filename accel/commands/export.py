@@ -18,6 +18,7 @@ from typing import Any
 import accel
 from accel.commands import train
 from accel.commands.evaluate import RESULTS
+from accel.commands.opened import check_folder
 from accel.trained.exporting import export, state_of
 from accel.trained.kinds import kind_of
 from accel.trained.opening import Model, checkpoint_of, open_model
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    check_folder(options.folder, "DIR")
     model = open_model(accel.load("cpu"), options.run)
     _, settings = load_settings(model.path.parent)
     task = import_module(f"accel.tasks.{settings.get('task', 'trees')}")

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from accel.commands.opened import check_folder
 from accel.data.batches.text import read_text
 from accel.data.vocabularies.words import build_words
 from accel.models.albert import config as albert
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     directory: Path = options.out
+    check_folder(directory)
     if any((directory / name).exists() for name in (METRICS, NEWEST, BEST)):
         raise TrainingError(f"{directory}: holds a run already: choose another directory")
     for name in (SETTINGS, VOCABULARY):

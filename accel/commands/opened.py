@@ -172,6 +172,12 @@ def check_out(path: Path | None, option: str = "--out") -> None:
         raise ValueError(f"{option} {path}: nothing can be written in {folder}: choose another directory")
 
 
+def check_folder(path: Path, option: str = "--out") -> None:
+    """Raise ValueError if the name of a directory to write is that of standard output."""
+    if is_standard(path):
+        raise ValueError(f"{option} {path}: standard output, but a directory is written: name a directory")
+
+
 def write_out(path: Path, text: str) -> None:
     """Write a file in one step, or to standard output if its name is "-"."""
     if is_standard(path):

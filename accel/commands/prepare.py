@@ -14,7 +14,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from accel.commands.opened import check_outs, figures, replaced
+from accel.commands.opened import check_folder, check_outs, figures, replaced
 from accel.data.corpora.treebank import Reading, Sentence, read_sentences, read_treebank
 from accel.data.files.brackets import without_preterminals
 from accel.data.files.lines import LineError
@@ -88,6 +88,8 @@ def run(options: argparse.Namespace) -> int:
             raise ValueError(f"--{name}: is for {what}")
     if options.what in ("mrg", "rnng", "text"):
         check_outs(options, "out", reads=mrg_files(options.path) if options.what == "mrg" else ())
+    else:
+        check_folder(options.out)
     SOURCES[options.what](options)
     return 0
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import accel
 from accel.commands.evaluate import evaluate_run, test_data
+from accel.commands.opened import check_folder
 from accel.commands.processes import COMMUNICATORS, open_group
 from accel.commands.resuming import (
     lengthened,
@@ -160,6 +161,7 @@ def run(options: argparse.Namespace) -> int:
         options.out = options.out or Path(os.devnull)  # which holds no run
         import_module(f"accel.tasks.{options.task}").build(options, accel.load(options.backend), serial())
     directory: Path = options.out
+    check_folder(directory)
     there = next(folder for folder in (directory, *directory.parents) if folder.exists())
     if not there.is_dir():
         raise TrainingError(f"--out {directory}: {there} is a file, not a directory: choose another name")

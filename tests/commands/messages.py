@@ -98,6 +98,7 @@ THEMES: dict[str, list[Typed]] = {
         Typed("parse text --checkpoint tg --out ."),
         Typed("parse text --checkpoint tg --out ''"),
         Typed(f"{SCORE} ."),
+        Typed("train --out - --data train.trees"),
     ],
     "Words, labels and tags": [
         Typed(f"{SCORE} bad.trees", {"bad.trees": "(XP they)\n"}),

@@ -219,6 +219,26 @@ def test_standard_input_and_output_are_given_once(house: House, mistake: Callabl
     assert message == "--by-sentence -: standard output is that of --out already: name a file"
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("train --data trees --out -", "--out"),
+        ("train --data trees --resume --out -", "--out"),
+        ("import weights --kind albert --out -", "--out"),
+        ("prepare ptb wsj --out -", "--out"),
+        ("prepare bllip wsj --out -", "--out"),
+        ("export run -", "DIR"),
+    ],
+)
+def test_a_directory_is_not_written_to_standard_output(
+    command: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[..., str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wrong = mistake(*command.split())
+    assert wrong == f"{option} -: standard output, but a directory is written: name a directory"
+    assert not list(tmp_path.iterdir())
+
+
 def test_long_work_shows_progress(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_grove: Grove
 ) -> None:
