@@ -16,12 +16,25 @@ COLOURS = ("#4c78a8", "#f28e2b", "#5b8a72", "#b04a5a", "#7b6ba8", "#8c7a5b")
 Points = Sequence[tuple[float, float]]
 
 
+def dashes_of(number: int) -> tuple[float, ...]:
+    """Return the dashes of a curve by its number: none while the colours are new, then one more with each round.
+
+    Examples
+    --------
+    >>> dashes_of(5), dashes_of(6), dashes_of(12)
+    ((), (6.0, 3.0), (6.0, 3.0, 2.0, 3.0))
+    """
+    n_rounds = number // len(COLOURS)
+    return (6.0, 3.0) + (2.0, 3.0) * (n_rounds - 1) if n_rounds else ()
+
+
 def draw_curves(
     curves: Mapping[str, Points], *, x_label: str, y_label: str, title: str, logarithmic: bool = False
 ) -> Picture:
     """Return curves over one pair of axes; curves named as another and one "*" or more are thin, and in its colour.
 
-    Those are not in the legend. It stands on the right, below if fewer points are there than above.
+    Those are not in the legend. It stands on the right, below if fewer points are there than above. Of more names than
+    there are colours the others are dashed, and the legend stands beside the axes.
 
     Raises PictureError if there is nothing to draw, a value is not finite, or 0 or less on a `logarithmic` y axis.
     """
@@ -51,23 +64,27 @@ def draw_curves(
     legend = [name for name in curves if not name.endswith("*")]
     for name, curve in sorted(curves.items(), key=lambda item: not item[0].endswith("*")):
         thin = name.endswith("*")
-        colour = COLOURS[legend.index(name.rstrip("*")) % len(COLOURS)]
+        number = legend.index(name.rstrip("*"))
+        colour, dashes = COLOURS[number % len(COLOURS)], dashes_of(number)
         line = tuple(at(x, y) for x, y in curve)
         tone = mixed(colour, 0.35) if thin else colour
         if len(line) > 1:
-            shapes.append(Line(line, tone, 1.0 if thin else 2.0))
+            shapes.append(Line(line, tone, 1.0 if thin else 2.0, dashes))
         for x, y in line if len(line) == 1 else ():
-            shapes.append(Box(x - 2.5, y - 2.5, 5, 5, tone, tone))
-    x = left + width - 30 - max(text_width(other, 11) for other in legend)
+            shapes.append(Box(x - 2.5, y - 2.5, 5, 5, "none" if dashes else tone, tone))
+    names_width = max(text_width(other, 11) for other in legend)
+    is_outside = len(legend) > len(COLOURS)
+    x = left + width + 20 if is_outside else left + width - 30 - names_width
     beside = [place[1] - top for place in (at(*point) for point in points) if place[0] > x - 6]
     above, below = 18 * len(legend) + 6, height - 18 * len(legend) - 6
-    is_below = sum(y > below for y in beside) < sum(y < above for y in beside)
+    is_below = not is_outside and sum(y > below for y in beside) < sum(y < above for y in beside)
     for number, name in enumerate(legend):
         y = top + (below if is_below else 0) + 12 + 18 * number
-        shapes.append(Line(((x, y), (x + 18, y)), COLOURS[number % len(COLOURS)], 3.0))
+        shapes.append(Line(((x, y), (x + 18, y)), COLOURS[number % len(COLOURS)], 3.0, dashes_of(number)))
         shapes.append(Text(x + 24, y, name, size=11))
-    right = max(20.0, text_width(f"{x_ticks[-1]:,.10g}", 11) / 2 + 4)
-    return Picture(left + width + right, top + height + 50, tuple(shapes), title)
+    right = max(20.0, text_width(f"{x_ticks[-1]:,.10g}", 11) / 2 + 4, (50 + names_width) * is_outside)
+    bottom = top + max(height + 50, 18 * len(legend) + 12)
+    return Picture(left + width + right, bottom, tuple(shapes), title)
 
 
 def round_ticks(values: Sequence[float]) -> list[float]:

@@ -46,11 +46,12 @@ class Box:
 
 @dataclass(frozen=True)
 class Line:
-    """A line through two or more points."""
+    """A line through two or more points; `dashes` are the lengths of its dashes and gaps in turn, none if solid."""
 
     points: tuple[tuple[float, float], ...]
     stroke: str = INK
     width: float = 1.0
+    dashes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,8 @@ def _elements(shapes: Iterable[Shape]) -> Iterable[str]:
         elif isinstance(shape, Line):
             points = " ".join(f"{_number(x)},{_number(y)}" for x, y in shape.points)
             width = _number(shape.width)
-            yield f'<polyline points="{points}" fill="none" stroke="{shape.stroke}" stroke-width="{width}"/>'
+            dashes = f' stroke-dasharray="{" ".join(map(_number, shape.dashes))}"' if shape.dashes else ""
+            yield f'<polyline points="{points}" fill="none" stroke="{shape.stroke}" stroke-width="{width}"{dashes}/>'
         else:
             x, y = _number(shape.x), _number(shape.y)
             turn = f' transform="rotate(-90 {x} {y})"' if shape.turn else ""
@@ -199,7 +201,10 @@ def _png(picture: Picture, path: Path) -> bytes:
             axes.add_patch(Rectangle((shape.x, shape.y), shape.width, shape.height, zorder=order, **style))
         elif isinstance(shape, Line):
             x, y = zip(*shape.points, strict=True)
-            axes.add_line(Line2D(x, y, color=shape.stroke, linewidth=shape.width, zorder=order))
+            style = {"color": shape.stroke, "linewidth": shape.width, "dash_capstyle": "butt"}
+            if shape.dashes:
+                style["dashes"] = [length / shape.width for length in shape.dashes]  # matplotlib's unit is the width
+            axes.add_line(Line2D(x, y, zorder=order, **style))
         else:
             anchor = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
             turned: dict[str, Any] = {"rotation": 90.0 if shape.turn else 0.0, "rotation_mode": "anchor"}

@@ -116,6 +116,28 @@ def test_curves_of_one_name_share_a_colour_and_a_place_in_the_legend() -> None:
         assert (first.y > shown.height / 2) == is_below  # type: ignore[union-attr]
 
 
+def test_curves_of_one_colour_differ_by_their_dashes(tmp_path: Path) -> None:
+    """In the picture and in its legend, which stands beside the axes and takes all names."""
+    labels = {"x_label": "x", "y_label": "y", "title": "t"}
+    curves = {f"run {k}": [(0.0, float(k)), (5000.0, k + 1.0)] for k in range(20)}
+    picture = draw_curves({**curves, "run 7*": curves["run 8"], "mark": [(1.0, 2.0)]}, **labels)
+    lines = [shape for shape in picture.shapes if isinstance(shape, Line)]
+    looks = {width: [(line.stroke, line.dashes) for line in lines if line.width == width] for width in (2.0, 3.0)}
+    assert len(set(looks[2.0])) == len(looks[2.0]) == 20 and looks[3.0][:20] == looks[2.0]
+    assert not any(dashes for _, dashes in looks[2.0][:6]) and all(dashes for _, dashes in looks[2.0][6:])
+    [thin] = [line for line in lines if line.width == 1.0 and len(line.dashes)]
+    assert thin.dashes == looks[2.0][7][1]
+    [mark] = [shape for shape in picture.shapes if isinstance(shape, Box)]
+    assert mark.fill == "none" and mark.stroke == looks[3.0][20][0]
+    names = [shape for shape in picture.shapes if isinstance(shape, Text) and shape.text in (*curves, "mark")]
+    right = max(x for line in lines if line.width == 2.0 for x, _ in line.points)
+    assert all(right < text.x and text.y < picture.height - 6 for text in names)
+    assert all(text.x + text_width(text.text, 11) < picture.width for text in names)
+    assert svg(picture).count('stroke-dasharray="6 3"') == 6 + 6 + 1  # curves, legend and the thin one
+    pytest.importorskip("matplotlib", reason="PNG is drawn by matplotlib, the extra `plot`")
+    save(picture, tmp_path / "curves.png")
+
+
 def test_a_logarithmic_axis_tells_small_values_apart() -> None:
     labels = {"x_label": "x", "y_label": "y", "title": "t", "logarithmic": True}
     picture = draw_curves({"a": [(1, 4.0), (2, 0.02), (3, 0.01)]}, **labels)
