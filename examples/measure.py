@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 from time import perf_counter
@@ -38,6 +37,7 @@ from examples.commands import grove
 from examples.findings import hours
 from examples.program import run_program
 from examples.provenance import TRAINED_AT, commit, digests, machine
+from examples.refusals import options_of_runs, require_same_options, require_same_settings, suites_of
 from examples.result_files import MODELS, Result, result_name
 from examples.sample import Sample, read_sample
 from examples.scores import judged, search_scores, syntaxgym
@@ -90,13 +90,14 @@ def _write_sentences(options: argparse.Namespace, sample: Sample, models: Sequen
     if options.parser is not None:
         [digest] = digests([checkpoint_of(options.parser)]).values()
         asked["parser"] = f"one of SHA-256 {digest}"
-    kept = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
-    for name, value in kept.items():
-        if asked.get(name, value) != value:
-            shown = " ".join(value) if isinstance(value, list) else value
-            raise ValueError(f"--{name}: the trees in {options.out} are of {shown}: give that, or another --out")
+    stored: Result = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
+    of_runs: Result = {"suites": suites_of(options.suites)} if options.suites else {}
+    if options.parser is None:
+        of_runs["epochs"] = options.epochs
+    before = stored | options_of_runs(options.out, result_name(options.split))
+    require_same_options(options.out, before, asked | of_runs)
     write_text(_sentences(options), text)
-    write_text(settings, json.dumps(kept | asked) + "\n")
+    write_text(settings, json.dumps(stored | asked) + "\n")
 
 
 def _train_grammar(options: argparse.Namespace, model: str, seed: int) -> None:
@@ -104,7 +105,7 @@ def _train_grammar(options: argparse.Namespace, model: str, seed: int) -> None:
     network, _, variant = (model, "", "") if model in MODELS else model.partition("_")
     steps = options.steps or STEPS
     asked = dict(options.settings) | ({"steps": str(steps)} if options.steps else {})
-    _require_same(options.out / f"{model}-{seed}", asked)
+    require_same_settings(options.out / f"{model}-{seed}", asked)
     defaults = dict(setting.split("=") for setting in (*SETTINGS, f"warmup_steps={min(300, steps // 2)}"))
     settings = defaults | dict(options.settings)
     kind = ("--model", network, *VARIANTS.get(variant, ()), *(("--documents",) if options.documents else ()))
@@ -112,21 +113,6 @@ def _train_grammar(options: argparse.Namespace, model: str, seed: int) -> None:
     set_options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     cache = ("--cache", options.out / "cache")
     _train(options, f"{model}-{seed}", *kind, *cache, *VOCABULARY, *sizes, *set_options)
-
-
-def _require_same(directory: Path, asked: Mapping[str, str]) -> None:
-    """Refuse settings that are not those of a complete run, which is kept."""
-    if not (directory / TRAINED_AT).exists() or not asked:
-        return
-    state = read_state(checkpoint_of(directory))
-    trained = state["config"] | state["training"]
-    for name, value in asked.items():
-        before = trained.get(name)
-        is_same = value.lower() == str(before).lower()
-        with suppress(ValueError):  # 1e-3 is 0.001; what is no number is another value
-            is_same |= isinstance(before, float) and float(value) == before
-        if not is_same:
-            raise ValueError(f"{directory}: {name} was {before}, is {value}: give that, or another --out")
 
 
 def _train(options: argparse.Namespace, name: str, *extra: object) -> None:
@@ -185,7 +171,8 @@ def _measure(ops: ModuleType, options: argparse.Namespace, sample: Sample, candi
         write_text(path, json.dumps(result) + "\n")  # it stays if a suite cannot be read
     if options.suites:
         start = perf_counter()
-        result["syntaxgym"] = syntaxgym(model, directory, options.suites, options.parser)
+        asked = {"suites": suites_of(options.suites)}
+        result["syntaxgym"] = syntaxgym(model, directory, options.suites, options.parser) | asked
         result["hours"]["syntaxgym"] = (perf_counter() - start) / 3600
         write_text(path, json.dumps(result) + "\n")
 

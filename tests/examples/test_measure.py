@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from collections.abc import Iterator
@@ -136,6 +137,7 @@ def test_from_trees_to_result_files(toy: Path) -> None:
     assert {"proposals", "draws", "search"} < set(tg["hours"]) and "search" not in terminals
     same = ("--parser", toy / "runs" / "parser", "--steps", 4, "--number", 5, "--draws", 0, "--beam", 20)
     named = (*same, "--sentences", 6, "--name", "toy_2")
+    (toy / "no.json").write_text("{")
     with pytest.raises(SystemExit):
         run(toy, "other", *named, "--suites", toy / "no.json")
     assert set(results_of(toy / "other")) == {"tg-0"}  # what took hours is kept
@@ -162,6 +164,23 @@ def test_from_trees_to_result_files(toy: Path) -> None:
     for name, with_suites in results_of(toy / "other").items():
         assert list(map(len, with_suites["syntaxgym"]["answers"].values())) == [2]
         assert with_suites["syntaxgym"]["items"] == 2 and with_suites["rows"] == results[name]["rows"]
+    (toy / "packed.json.gz").write_bytes(gzip.compress(suite.read_bytes()))
+    run(toy, "other", *same, "--sentences", 6, "--suites", toy / "packed.json.gz")  # the same ones
+    refused = r"--suites: the results in .*other are of suites of SHA-256 \w{16}: give that, or another --out"
+    for suites in ((toy / "no.json",), (suite, suite)):
+        with pytest.raises(ValueError, match=refused):
+            run(toy, "other", *same, "--sentences", 6, "--seed", 1, "--suites", *suites)
+    assert not (toy / "other" / "tg-1").exists()
+
+
+def test_another_parser_is_refused(toy: Path) -> None:
+    asked = ("--steps", 4, "--number", 5, "--draws", 4, "--beam", 20, "--sentences", 6)
+    before = {path: path.read_bytes() for path in (toy / "runs").iterdir() if path.is_file()}
+    with pytest.raises(ValueError, match="--epochs: the parser in .*runs is of 3: give that, or another --out"):
+        run(toy, "runs", *asked, "--epochs", 4)
+    assert before == {path: path.read_bytes() for path in (toy / "runs").iterdir() if path.is_file()}
+    run(toy, "runs", *asked, "--epochs", 3)
+    run(toy, "runs", *asked, "--epochs", 4, "--parser", toy / "runs" / "parser")  # which is not trained
 
 
 def test_what_commands_print_of_the_same_files(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
