@@ -120,7 +120,7 @@ def translate(
     extra_length: int = 50,
     batch_size: int = 32,
 ) -> list[list[int]]:
-    """Return the best target for every source, without its end symbol.
+    """Return the best target for every source, without its end symbol and with no start symbol in it.
 
     Sources of similar length are translated together, `batch_size` at a time; each is given without its end symbol.
     A target of `length_limit` tokens has no end: there the search gave up.
@@ -136,7 +136,9 @@ def translate(
 
         def advance(parents: np.ndarray, tokens: np.ndarray, bounds: np.ndarray, past: Past = past) -> Array:
             where = (ops.xp.asarray(x) for x in (parents, tokens, bounds))
-            return encoder_decoder.continue_sequences(ops, config, parameters, past, *where)
+            logp = encoder_decoder.continue_sequences(ops, config, parameters, past, *where)
+            logp[:, START_ID] = -ops.xp.inf  # no target has it
+            return logp
 
         limits = [length_limit(sources[i], extra_length) for i in chosen]
         best = beam_search(ops.xp, advance, limits, beam=beam, length_penalty=length_penalty)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import accel
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
+from accel.models.encoder_decoder import model as encoder_decoder
 from accel.search.beam import beam_search, translate
 from accel.verify.strategies import seeds
 from refimpl import transformer as reference
@@ -91,11 +93,28 @@ def test_translation_is_the_reference(backend: ModuleType, gate: str) -> None:
         encoded = reference.encode(parameters, np.append(source, END_ID), config.n_heads)
 
         def step_logp(prefix: list[int], encoded: np.ndarray = encoded) -> np.ndarray:
-            return reference.decode(parameters, encoded, np.array([START_ID, *prefix]), config.n_heads)[-1]
+            logp = reference.decode(parameters, encoded, np.array([START_ID, *prefix]), config.n_heads)[-1]
+            return np.where(np.arange(len(logp)) == START_ID, -np.inf, logp)
 
         expected = reference.beam_search(step_logp, 3, 0.6, len(source) + 3, END_ID)
         scores = [score(step_logp, list(x), 0.6, len(source) + 3, END_ID) for x in (tokens, expected)]
         assert scores[0] == pytest.approx(scores[1], rel=1e-9)
+
+
+def test_the_start_symbol_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even by a model that likes it best."""
+    continued = encoder_decoder.continue_sequences
+
+    def liking(*arguments: Any) -> np.ndarray:
+        logp = continued(*arguments)
+        logp[:, START_ID] = 0.0
+        return logp
+
+    monkeypatch.setattr(encoder_decoder, "continue_sequences", liking)
+    config, sources = config_of("none"), [np.array([3, 4], np.int32), np.array([5], np.int32)]
+    for beam in (1, 3):
+        targets = translate(accel.load("cpu"), config, parameters_of(config), sources, beam=beam, extra_length=4)
+        assert all(targets) and not any(START_ID in target for target in targets)
 
 
 def test_nothing_to_translate() -> None:
