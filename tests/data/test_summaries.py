@@ -205,5 +205,5 @@ def test_mistakes_are_named(folder: Path, tmp_path: Path, mistake: Callable[...,
     wrong = mistake(*run_of(folder, out, "--vocabulary-size", 5))
     assert wrong.endswith("; use unknown_classes or sentencepiece, or a larger vocabulary size")
     for name in ("article-tokens", "summary-tokens", "top-k"):
-        assert mistake(*run_of(folder, out, f"--{name}", 0)).startswith(f"--{name}: 0, but the least whole ")
+        assert mistake(*run_of(folder, out, f"--{name}", 0)) == f"--{name} 0: at least 1 is needed"
     assert not out.exists()

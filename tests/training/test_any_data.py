@@ -106,7 +106,7 @@ def test_options_are_refused_before_anything_is_read(tmp_path: Path, mistake: Ca
             assert wrong.startswith(f"{setting.replace('=', ': ')}, but {reason}"), task
         assert mistake("train", "--task", task, *nowhere, "--seed", -1).startswith("seed: -1, but the least "), task
         assert mistake("train", "--task", task, *nowhere).startswith(f"{tmp_path}/nowhere"), task
-    assert mistake("train", "--task", "gpst", *nowhere, "--epochs", 0).startswith("--epochs: 0, but the least ")
+    assert mistake("train", "--task", "gpst", *nowhere, "--epochs", 0) == "--epochs 0: at least 1 is needed"
     assert not (tmp_path / "run").exists()
 
 
