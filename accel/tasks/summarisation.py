@@ -122,14 +122,15 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     if options.kind in MODELS:
         fine_tuning.check_settings(options, fine_tuning.SUMMARIES)
         require_data(options)
-        rouge([], [])  # before the training: rouge-score must be there after it
         names = parallel_names(options)
         read_test(options)
         files = (parallel_files(options.data, vars(options), name) for name in ("train", "validation"))
         job = fine_tuning.build_summariser(options, ops, group, *files)
-        return replace(job, notes=(*job.notes, *names))
-    rouge([], [])
-    return build_parallel(options, ops, group, replace(TRAINING, steps=STEPS))
+        job = replace(job, notes=(*job.notes, *names))
+    else:
+        job = build_parallel(options, ops, group, replace(TRAINING, steps=STEPS))
+    rouge([], [])  # before the training: rouge-score must be there after it
+    return job
 
 
 def evaluation_options(model: Model) -> tuple[str, ...]:
