@@ -27,8 +27,10 @@ SMALL = settings(("d_embedding=4", "d_model=8", "d_ff=8", "n_layers=2", "n_heads
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sentences of 14 words or more: so many pieces at least, whichever ones SentencePiece finds."""
     path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("\n\n".join(TEXT) + "\n", encoding="utf-8")
+    twice = (f"{line.rstrip('.?')} {line}" for line in TEXT)
+    path.write_text("\n\n".join(twice) + "\n", encoding="utf-8")
     return path
 
 

@@ -57,7 +57,9 @@ else:
 
 def two_ranks(*program: str) -> subprocess.CompletedProcess[str]:
     command = [MPIRUN, "-n", "2", sys.executable, *program]
-    return subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600)
+    root, as_root = Path(__file__).parents[2], ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")  # Open MPI
+    settings_of_mpi = os.environ | dict.fromkeys(as_root, "1")
+    return subprocess.run(command, cwd=root, env=settings_of_mpi, capture_output=True, text=True, timeout=600)
 
 
 def test_alone_nothing_changes() -> None:

@@ -39,11 +39,12 @@ def pretrained(texts: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sentences that are acceptable if they end with a verb."""
+    """Sentences that are acceptable if they end with a verb; others are longer, whatever the pieces of the verb."""
     folder = tmp_path_factory.mktemp("acceptability")
     lines = [
         f"s\t{int(verb == 'sleeps')}\t\tthe {noun} {middle}{verb}\n"
-        for noun in ("dog", "cat", "bird") for middle in ("", "here ", "there now ") for verb in ("sleeps", "a")
+        for noun in ("dog", "cat", "bird") for middle in ("", "here ", "there now ")
+        for verb in ("sleeps", "a a a a a a a")
     ]  # fmt: skip
     (folder / "tokenized").mkdir()
     for name in ("in_domain_train.tsv", *TESTS.values()):
@@ -66,7 +67,7 @@ def tuned(pretrained: Path, folder: Path) -> Path:
 def test_a_pre_trained_model_learns_classes(pretrained: Path, folder: Path, tuned: Path) -> None:
     """It keeps its vocabulary, starts from its parameters, and is evaluated as any classifier."""
     figures = json.loads((tuned / "evaluation.json").read_text())
-    for name in TESTS:  # ten seeds: 17 or 18 of 18 right; half of them by chance
+    for name in TESTS:  # ten seeds: 17 or 18 of 18 right; 9 by chance
         assert figures["accuracy"][name] > 0.8 and figures["correlation"][name] > 0.6
     ops = accel.load("cpu")
     before, after = open_model(ops, pretrained / "gpst"), open_model(ops, tuned)
@@ -166,13 +167,13 @@ def test_mistakes_are_named(pretrained: Path, folder: Path, tmp_path: Path, mist
     assert wrong == "--set d_model=16: d_model follows from the data or from other options; leave it out"
     wrong = failed("--model", "gpst", *settings((*TASK, "n_positions=6")))
     path = folder / "tokenized" / "in_domain_train.tsv"
-    assert wrong == f"{path}:3: 6 tokens with the symbols after the sentences, more than a context of the model has, 5"
+    assert wrong == f"{path}:2: 11 tokens with the symbols after the sentences, more than a context of the model has, 5"
     shutil.copytree(folder / "tokenized", tmp_path / "data" / "tokenized")
     path = tmp_path / "data" / "tokenized" / TESTS["out of domain"]
-    path.write_text(f"{path.read_text()}s\t1\t\t{'the ' * 9}\n")
-    wrong = failed("--model", "gpst", *settings((*TASK, "n_positions=8")), "--data", tmp_path / "data")
+    path.write_text(f"{path.read_text()}s\t1\t\t{'the ' * 13}\n")
+    wrong = failed("--model", "gpst", *settings((*TASK, "n_positions=14")), "--data", tmp_path / "data")
     assert (
-        wrong == f"{path}:19: 11 tokens with the symbols after the sentences, more than a context of the model has, 7"
+        wrong == f"{path}:19: 15 tokens with the symbols after the sentences, more than a context of the model has, 13"
     )
 
 
