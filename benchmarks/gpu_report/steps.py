@@ -38,13 +38,13 @@ SMALL = (
 
 
 def rows(setting: Setting) -> Iterator[Row]:
-    """Yield the times of plain kernels first, and then whether all forms agree with the CPU: that is worth most."""
+    """Yield the times of all forms, and then whether they agree with the CPU, whose kernels take long to compile."""
     ops, steps = setting.ops(), chosen(setting)
     for form in FORMS:
         for step in steps:
             yield row_name(step.name, form), lambda step=step, form=form: timed_in(setting, ops, step, form)
-        for step in steps if form == Forms() else ():
-            yield f"{step.name} | CPU", lambda step=step: beside_cpu(setting, ops, step)
+    for step in steps:
+        yield f"{step.name} | CPU", lambda step=step: beside_cpu(setting, ops, step)
 
 
 def chosen(setting: Setting) -> list[TableStep]:
