@@ -3,9 +3,10 @@
 TEXT = """# The time of training steps on a GPU, predicted and measured
 
 The predictions follow from counts and from the figures of a machine. They were made before any GPU had run Grove, and
-are left as they were. Since then [gpu_report](gpu_report) has run on one H200: its [report](results/gpu/h200/report.md)
-measured the machine and every step, and stands beside the predictions here. This page is written by a program, and a
-test compares it:
+are left as they were. Since then [gpu_report](gpu_report) has run on an H200: its [report](results/gpu/h200/report.md)
+measured the machine and every step, and stands beside the predictions here. A
+[second one](results/gpu/h200_second/report.md), of newer code, timed plain kernels and each kernel of a step. This page
+is written by a program, and a test compares it:
 
 ```sh
 python -m benchmarks.gpu_model
@@ -99,8 +100,8 @@ DIFFERED = (
     "95 % of the time or later. (Where a step waits for the GPU in between, that is counted, too.) Such times vary: "
     "of 8 long trees the least was {long_least} ms, the greatest {long_greatest}.",
     "**With a graph, kernels take longer than their starts, bytes and products.** The same step takes {tg_graph} ms; "
-    "{tg_graph_before} were predicted, and {tg_graph_after} with the measured figures. Which kernels these are, no "
-    "profile has shown yet.",
+    "{tg_graph_before} were predicted, and {tg_graph_after} with the measured figures. The second report shows "
+    "which kernels these are: small products, attention over listed keys, the backward pass of layer normalisation.",
     "**The machine is a little slower than assumed.** Its rate of copies is {scale_bytes} of the assumed one; that of "
     "products is {scale_float32} in float32, {scale_tf32} in TF32, {scale_bf16} in bf16. This explains no more than "
     "{most_by_rates} times the predicted work of the GPU.",
