@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -22,6 +23,7 @@ from accel.commands.opened import check_folder
 from accel.trained.exporting import export, state_of
 from accel.trained.kinds import kind_of
 from accel.trained.opening import Model, checkpoint_of, open_model
+from accel.trained.options import OptionError
 from accel.training.directory import load_settings
 
 _OF_PROCESS = ("help", "task", "out", "resume", "backend", "communicator")
@@ -37,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     check_folder(options.folder, "DIR")
+    if not re.fullmatch(r"[A-Za-z0-9.+-]+", options.license):
+        raise OptionError("license", "a name as hubs have them is needed: mit, cc-by-4.0, other", repr(options.license))
     model = open_model(accel.load("cpu"), options.run)
     _, settings = load_settings(model.path.parent)
     task = import_module(f"accel.tasks.{settings.get('task', 'trees')}")

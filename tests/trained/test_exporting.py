@@ -64,6 +64,12 @@ def test_commands_take_the_folder(runs: dict[str, Path], tmp_path: Path, grove: 
     assert scores[0] == scores[1]
 
 
+def test_a_licence_has_a_name(runs: dict[str, Path], tmp_path: Path, mistake: Callable[..., str]) -> None:
+    wrong = mistake("export", runs["tg"], tmp_path / "folder", "--license", "free: for all")
+    assert wrong == "--license 'free: for all': a name as hubs have them is needed: mit, cc-by-4.0, other"
+    assert not (tmp_path / "folder").exists()
+
+
 def test_card(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) -> None:
     """Data with their digests, the command, figures and licence; no path anywhere."""
     run, data = tmp_path / "run", tmp_path / "data" / "train.trees"
