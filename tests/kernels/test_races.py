@@ -93,6 +93,14 @@ def test_no_barrier_orders_blocks(watched: ModuleType) -> None:
     run("fixed[i] = shared[i] = 1; x[64 * blockIdx.x + i] = fixed[i];", np.zeros(128), 2)
 
 
+def test_parameters_of_macros_are_named(watched: ModuleType) -> None:
+    macros = "#define PART(k) REAL *x##k, long long n##k\n#define BOTH PART(0), PART(1)\n"
+    text = macros + 'extern "C" __global__ void kernel(BOTH) { x1[n0] = threadIdx.x; }'
+    x = np.zeros((2, 8))
+    with pytest.raises(RuntimeError, match=r"race at x1\[3\]"):
+        launcher.launch_text(text, "kernel", (1,), (THREADS,), (x[0], np.int64(3), x[1], np.int64(3)), x.dtype)
+
+
 def test_threads_run_in_a_drawn_order(host_backend: ModuleType) -> None:
     """The last of 64 threads that write one number is another one by another seed, and the same by the same."""
     last = []

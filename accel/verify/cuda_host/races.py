@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 KINDS = ("reads", "writes", "changes atomically")
-PARAMETERS = re.compile(r"^#define (\w+) +((?:.*\\\n)*.*)$", flags=re.MULTILINE)
-"""Macros without arguments: some stand for several parameters of a kernel."""
+PARAMETERS = re.compile(r"^#define (\w+)(?:\(([\w, ]*)\))? +((?:.*\\\n)*.*)$", flags=re.MULTILINE)
+"""Macros: some stand for several parameters of a kernel, some with an argument that is a part of their names."""
 
 
 class Access(ctypes.Structure):
@@ -62,12 +62,19 @@ def _lines(library: ctypes.PyDLL, codes: Sequence[int]) -> list[str]:
 
 def _names(text: str, kernel: str) -> list[str]:
     """Return the names of a kernel's parameters, of which macros may stand for several, and for other macros."""
-    signature = re.search(rf"__global__ void {kernel}\(([^)]*)\)", text)
-    macros = {name: body.replace("\\\n", "") for name, body in PARAMETERS.findall(text)}
-    parameters = signature[1].split(",") if signature else []
-    while any(x.strip() in macros for x in parameters):
-        parameters = [x for parameter in parameters for x in macros.get(parameter.strip(), parameter).split(",")]
-    return [re.split(r"[\s*]", x.strip())[-1] for x in parameters]
+    signature = re.search(rf"__global__ void {kernel}\(((?:[^()]|\([^()]*\))*)\)", text)
+    macros = {name: (arguments, body.replace("\\\n", "")) for name, arguments, body in PARAMETERS.findall(text)}
+    words, before = signature[1] if signature else "", ""
+
+    def expanded(found: re.Match[str]) -> str:
+        arguments, body = macros.get(found[1], ("", found[0]))
+        for argument, value in zip(arguments.split(","), (found[2] or "").split(","), strict=False):
+            body = re.sub(rf"(?:##)?\b{argument.strip()}\b", value.strip(), body) if value else body
+        return body
+
+    while words != before:
+        before, words = words, re.sub(r"\b(\w+)\b(?:\(([^()]*)\))?", expanded, words)
+    return [re.split(r"[\s*]", x.strip())[-1] for x in words.split(",")] if words else []
 
 
 def _number(library: ctypes.PyDLL, text: str, kernel: str, args: Sequence[Any], address: int) -> str:
