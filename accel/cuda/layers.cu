@@ -25,13 +25,14 @@ extern "C" __global__ void layer_norm_forward(
 // Blocks: `rows` rows. scaled = d_y * normalised x, whose column sums are the gradient of `scale`. partial [2, blocks, d]
 // are the sums of the columns of scaled and d_y over these rows.
 extern "C" __global__ void layer_norm_backward(
-    const REAL* d_y, const REAL* x, const REAL* scale, const REAL* means, const REAL* rstds,
-    REAL* d_x, REAL* scaled, REAL* partial, Long rows, Long N, Long d)
+    const REAL* __restrict__ d_y, const REAL* __restrict__ x, const REAL* __restrict__ scale, const REAL* means,
+    const REAL* rstds, REAL* __restrict__ d_x, REAL* __restrict__ scaled, REAL* partial, Long rows, Long N, Long d)
 {
     const Long first = blockIdx.x * rows, stop = first + rows < N ? first + rows : N;
     for (Long row = first + threadIdx.y; row < stop; row += blockDim.y) {
         const REAL mean = means[row], rstd = rstds[row];
         REAL sum = 0, along = 0;
+#pragma unroll 4
         for (Long c = row * d + threadIdx.x; c < (row + 1) * d; c += 32) {
             const REAL normal = (x[c] - mean) * rstd, slope = d_y[c] * scale[c - row * d];
             scaled[c] = d_y[c] * normal;
@@ -40,6 +41,7 @@ extern "C" __global__ void layer_norm_backward(
         }
         sum = warp_sum(sum) / d;
         along = warp_sum(along) / d;
+#pragma unroll 4
         for (Long c = row * d + threadIdx.x; c < (row + 1) * d; c += 32)
             d_x[c] = rstd * (d_y[c] * scale[c - row * d] - sum - (x[c] - mean) * rstd * along);
     }

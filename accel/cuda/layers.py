@@ -14,7 +14,7 @@ from accel.cuda import device, forms
 from accel.cuda.device import Array
 from accel.cuda.products import fuses_sums, matmul
 from accel.cuda.support import check, known, scatter
-from accel.cuda.support.columns import rows_of_part, sums_of
+from accel.cuda.support.columns import SUMMING_WARPS, rows_of_part, sums_of
 from accel.cuda.support.factors import factor
 from accel.cuda.support.graphs import SIZES
 
@@ -50,7 +50,7 @@ def layer_norm_vjp(
     rows, xp = rows_of_part(n, ROWS), device.xp()
     d_x, scaled, partial = xp.empty_like(x), xp.empty_like(x), xp.empty((2, -(-n // rows), d), x.dtype)
     args = (d_y, x, scale, *outputs[1:], d_x, scaled, partial, rows, n, d)
-    device.launch("layers", "layer_norm_backward", (partial.shape[1],), (32, ROW_WARPS), args, x.dtype)
+    device.launch("layers", "layer_norm_backward", (partial.shape[1],), (32, SUMMING_WARPS), args, x.dtype)
     return d_x, *sums_of(partial)
 
 

@@ -18,16 +18,18 @@ extern "C" __global__ void rms_norm_forward(
 // Blocks: `rows` rows. partial [blocks, d]: the sums of the columns of d_scales [N, d] over these rows, of the gradient of
 // the scale.
 extern "C" __global__ void rms_norm_backward(
-    const REAL* d_y, const REAL* x, const REAL* scale, const REAL* factors, REAL* d_x, REAL* d_scales, REAL* partial,
-    Long rows, Long N, Long d)
+    const REAL* __restrict__ d_y, const REAL* __restrict__ x, const REAL* __restrict__ scale, const REAL* factors,
+    REAL* __restrict__ d_x, REAL* __restrict__ d_scales, REAL* partial, Long rows, Long N, Long d)
 {
     const Long first = blockIdx.x * rows, stop = first + rows < N ? first + rows : N;
     for (Long row = first + threadIdx.y; row < stop; row += blockDim.y) {
         const Long begin = row * d;
         const REAL factor = factors[row];
         REAL along = 0;
+#pragma unroll 4
         for (Long u = threadIdx.x; u < d; u += 32) along += d_y[begin + u] * scale[u] * x[begin + u] * factor;
         along = warp_sum(along) / d;
+#pragma unroll 4
         for (Long u = threadIdx.x; u < d; u += 32) {
             const REAL normal = x[begin + u] * factor;
             d_scales[begin + u] = d_y[begin + u] * normal;

@@ -11,7 +11,7 @@ from typing import Any
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support.check import THREADS
-from accel.cuda.support.columns import rows_of_part, sums_of
+from accel.cuda.support.columns import SUMMING_WARPS, rows_of_part, sums_of
 
 WARPS = 4  # rows a block
 ROWS = 16  # a block, at least, of the gradients
@@ -34,7 +34,7 @@ def rms_norm_vjp(d_y: Array, outputs: tuple[Array, Array], x: Array, scale: Arra
     (n, d), xp, rows = x.shape, device.xp(), rows_of_part(len(x), ROWS)
     d_x, d_scales, partial = xp.empty_like(x), xp.empty_like(x), xp.empty((1, -(-n // rows), d), x.dtype)
     args = xp.ascontiguousarray(d_y), x, scale, outputs[1], d_x, d_scales, partial, rows, n, d
-    device.launch("parser_parts", "rms_norm_backward", (partial.shape[1],), (32, WARPS), args, x.dtype)
+    device.launch("parser_parts", "rms_norm_backward", (partial.shape[1],), (32, SUMMING_WARPS), args, x.dtype)
     return d_x, *sums_of(partial)
 
 

@@ -3,14 +3,16 @@
 #include "support/rows.cu"
 
 extern "C" __global__ void residual_layer_norm_forward(
-    const REAL* x, const REAL* y, const REAL* bias, const REAL* scale, const REAL* shift,
-    REAL* out, REAL* means, REAL* rstds, Long N, Long d, Bits seed, Bits threshold, REAL kept)
+    const REAL* __restrict__ x, const REAL* __restrict__ y, const REAL* __restrict__ bias,
+    const REAL* __restrict__ scale, const REAL* __restrict__ shift, REAL* out, REAL* means, REAL* rstds, Long N, Long d,
+    Bits seed, Bits threshold, REAL kept)
 {
     read_seed(seed, threshold);
     const Long row = (Long)blockIdx.x * blockDim.y + threadIdx.y, begin = row * d;
     if (row >= N) return;
     out += begin;
     REAL sum = 0, squares = 0;
+#pragma unroll 4
     for (Long c = threadIdx.x; c < d; c += 32) {
         out[c] = x[begin + c] + keep(seed, threshold, kept, begin + c) * (y[begin + c] + bias[c]);
         sum += out[c];
@@ -25,12 +27,14 @@ extern "C" __global__ void residual_layer_norm_forward(
     }
 }
 
-// Blocks: `rows` rows. scaled = d_out * normalised sum, whose column sums are the gradient of `scale`; d_y may be d_x where
-// nothing is dropped. partial [3, blocks, d] are the sums of the columns of d_y, scaled and d_out over these rows.
+// Blocks: `rows` rows. scaled = d_out * normalised sum, whose column sums are the gradient of `scale`. Where nothing is
+// dropped, d_y may be d_x: it is neither written nor read then. partial [3, blocks, d] are the sums of the columns of d_y,
+// scaled and d_out over these rows.
 extern "C" __global__ void residual_layer_norm_backward(
-    const REAL* d_out, const REAL* x, const REAL* y, const REAL* bias, const REAL* scale, const REAL* means,
-    const REAL* rstds, REAL* d_x, REAL* d_y, REAL* scaled, REAL* partial, Long rows, Long N, Long d, Bits seed,
-    Bits threshold, REAL kept)
+    const REAL* __restrict__ d_out, const REAL* __restrict__ x, const REAL* __restrict__ y,
+    const REAL* __restrict__ bias, const REAL* __restrict__ scale, const REAL* means, const REAL* rstds,
+    REAL* __restrict__ d_x, REAL* __restrict__ d_y, REAL* __restrict__ scaled, REAL* partial, Long rows, Long N, Long d,
+    Bits seed, Bits threshold, REAL kept)
 {
     read_seed(seed, threshold);
     const Long first = blockIdx.x * rows, stop = first + rows < N ? first + rows : N;
@@ -38,6 +42,7 @@ extern "C" __global__ void residual_layer_norm_backward(
         const Long begin = row * d;
         const REAL mean = means[row], rstd = rstds[row];
         REAL sum = 0, along = 0;
+#pragma unroll 4
         for (Long c = threadIdx.x; c < d; c += 32) {
             const Long i = begin + c;
             const REAL normal = (x[i] + keep(seed, threshold, kept, i) * (y[i] + bias[c]) - mean) * rstd;
@@ -49,6 +54,7 @@ extern "C" __global__ void residual_layer_norm_backward(
         }
         sum = warp_sum(sum) / d;
         along = warp_sum(along) / d;
+#pragma unroll 4
         for (Long c = threadIdx.x; c < d; c += 32) {
             const Long i = begin + c;
             const REAL slope = rstd * (d_out[i] * scale[c] - sum - d_x[i] * along);
@@ -57,7 +63,7 @@ extern "C" __global__ void residual_layer_norm_backward(
         }
     }
     __syncthreads();
-    sum_columns(d_y, partial + blockIdx.x * d, first, stop, d);
+    sum_columns(threshold > 0 ? d_y : d_x, partial + blockIdx.x * d, first, stop, d);
     sum_columns(scaled, partial + (gridDim.x + blockIdx.x) * d, first, stop, d);
     sum_columns(d_out, partial + (2 * gridDim.x + blockIdx.x) * d, first, stop, d);
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check
-from accel.cuda.support.columns import rows_of_part, sums_of
+from accel.cuda.support.columns import SUMMING_WARPS, rows_of_part, sums_of
 
 WARPS = 4  # rows a block
 ROWS = 16  # a block, at least, of the gradients
@@ -29,7 +29,7 @@ def residual_layer_norm(
     (n, d), xp = x.shape, device.xp()
     out, mean, rstd = xp.empty_like(x), xp.empty(n, x.dtype), xp.empty(n, x.dtype)
     args = x, y, bias, scale, shift, out, mean, rstd, n, d, *check.dropout(rate, seed)
-    _launch("residual_layer_norm_forward", -(-n // WARPS), args, x)
+    device.launch("residual_layer_norm", "residual_layer_norm_forward", (-(-n // WARPS),), (32, WARPS), args, x.dtype)
     return out, mean, rstd
 
 
@@ -46,9 +46,6 @@ def residual_layer_norm_vjp(
     rows = rows_of_part(n, ROWS)
     partial = xp.empty((3, -(-n // rows), d), x.dtype)
     args = d_out, x, y, bias, scale, *outputs[1:], d_x, d_y, scaled, partial, rows, n, d, *drop
-    _launch("residual_layer_norm_backward", partial.shape[1], args, x)
+    grid, block = (partial.shape[1],), (32, SUMMING_WARPS)
+    device.launch("residual_layer_norm", "residual_layer_norm_backward", grid, block, args, x.dtype)
     return d_x, d_y, *sums_of(partial)
-
-
-def _launch(kernel: str, blocks: int, args: tuple, like: Array) -> None:
-    device.launch("residual_layer_norm", kernel, (blocks,), (32, WARPS), args, like.dtype)

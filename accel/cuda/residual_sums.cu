@@ -30,16 +30,19 @@ extern "C" __global__ void sum_layer_norm_forward(
 }
 
 // Blocks: `rows` rows. d_x: the slopes of out, given ones and those of the norm; scaled = d_normal * normalised out.
-// partial [3, blocks, d]: the sums of the columns of d_y, scaled and d_normal over these rows; d_y may be d_x.
+// partial [3, blocks, d]: the sums of the columns of d_y, scaled and d_normal over these rows. Where nothing is dropped,
+// d_y may be d_x: it is neither written nor read then.
 extern "C" __global__ void sum_layer_norm_backward(
-    const REAL* d_out, const REAL* d_normal, const REAL* out, const REAL* scale, const REAL* means, const REAL* rstds,
-    REAL* d_x, REAL* d_y, REAL* scaled, REAL* partial, Long rows, Long N, Long d, DROPOUT)
+    const REAL* __restrict__ d_out, const REAL* __restrict__ d_normal, const REAL* __restrict__ out,
+    const REAL* __restrict__ scale, const REAL* means, const REAL* rstds, REAL* __restrict__ d_x, REAL* __restrict__ d_y,
+    REAL* __restrict__ scaled, REAL* partial, Long rows, Long N, Long d, DROPOUT)
 {
     read_seed(seed, threshold);
     const Long first = blockIdx.x * rows, stop = first + rows < N ? first + rows : N;
     for (Long row = first + threadIdx.y; row < stop; row += blockDim.y) {
         const REAL mean = means[row], rstd = rstds[row];
         REAL sum = 0, along = 0;
+#pragma unroll 4
         for (Long c = threadIdx.x; c < d; c += 32) {
             const Long i = row * d + c;
             const REAL unit = (out[i] - mean) * rstd, slope = d_normal[i] * scale[c];
@@ -49,6 +52,7 @@ extern "C" __global__ void sum_layer_norm_backward(
         }
         sum = warp_sum(sum) / d;
         along = warp_sum(along) / d;
+#pragma unroll 4
         for (Long c = threadIdx.x; c < d; c += 32) {
             const Long i = row * d + c;
             const REAL slope = d_out[i] + rstd * (d_normal[i] * scale[c] - sum - (out[i] - mean) * rstd * along);
@@ -57,7 +61,7 @@ extern "C" __global__ void sum_layer_norm_backward(
         }
     }
     __syncthreads();
-    sum_columns(d_y, partial + blockIdx.x * d, first, stop, d);
+    sum_columns(threshold > 0 ? d_y : d_x, partial + blockIdx.x * d, first, stop, d);
     sum_columns(scaled, partial + (gridDim.x + blockIdx.x) * d, first, stop, d);
     sum_columns(d_normal, partial + (2 * gridDim.x + blockIdx.x) * d, first, stop, d);
 }
@@ -81,19 +85,22 @@ extern "C" __global__ void sum_rms_norm_forward(
 
 // Blocks: `rows` rows. scaled = d_normal * out * factor; partial [1, blocks, d]: the sums of its columns.
 extern "C" __global__ void sum_rms_norm_backward(
-    const REAL* d_out, const REAL* d_normal, const REAL* out, const REAL* scale, const REAL* factors, REAL* d_x,
-    REAL* scaled, REAL* partial, Long rows, Long N, Long d)
+    const REAL* __restrict__ d_out, const REAL* __restrict__ d_normal, const REAL* __restrict__ out,
+    const REAL* __restrict__ scale, const REAL* factors, REAL* __restrict__ d_x, REAL* __restrict__ scaled, REAL* partial,
+    Long rows, Long N, Long d)
 {
     const Long first = blockIdx.x * rows, stop = first + rows < N ? first + rows : N;
     for (Long row = first + threadIdx.y; row < stop; row += blockDim.y) {
         const REAL factor = factors[row];
         REAL along = 0;
+#pragma unroll 4
         for (Long i = row * d + threadIdx.x; i < (row + 1) * d; i += 32) {
             const REAL unit = out[i] * factor;
             scaled[i] = d_normal[i] * unit;
             along += d_normal[i] * scale[i - row * d] * unit;
         }
         along = warp_sum(along) / d;
+#pragma unroll 4
         for (Long i = row * d + threadIdx.x; i < (row + 1) * d; i += 32)
             d_x[i] = d_out[i] + factor * (d_normal[i] * scale[i - row * d] - out[i] * factor * along);
     }

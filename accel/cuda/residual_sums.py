@@ -13,7 +13,7 @@ from accel.cuda import device
 from accel.cuda.device import Array
 from accel.cuda.support import check
 from accel.cuda.support.check import THREADS
-from accel.cuda.support.columns import column_parts, rows_of_part, sums_of
+from accel.cuda.support.columns import SUMMING_WARPS, column_parts, rows_of_part, sums_of
 
 WARPS = 4  # rows a block
 ROWS = 16  # a block, at least, of the gradients
@@ -41,7 +41,8 @@ def sum_layer_norm_vjp(
     drop = check.dropout(rate, seed)
     d_y = xp.empty_like(d_out) if drop[1] else d_x
     args = d_out, d_normal, outputs[0], scale, *outputs[2:], d_x, d_y, scaled, partial, rows, n, d, *drop
-    device.launch("residual_sums", "sum_layer_norm_backward", (partial.shape[1],), (32, WARPS), args, d_out.dtype)
+    grid, block = (partial.shape[1],), (32, SUMMING_WARPS)
+    device.launch("residual_sums", "sum_layer_norm_backward", grid, block, args, d_out.dtype)
     return d_x, d_y, *sums_of(partial)
 
 
@@ -63,7 +64,8 @@ def sum_rms_norm_vjp(
     (n, d), rows, xp = d_out.shape, rows_of_part(len(d_out), ROWS), device.xp()
     d_x, scaled, partial = xp.empty_like(d_out), xp.empty_like(d_out), xp.empty((1, -(-n // rows), d), d_out.dtype)
     args = d_out, d_normal, outputs[0], scale, outputs[2], d_x, scaled, partial, rows, n, d
-    device.launch("residual_sums", "sum_rms_norm_backward", (partial.shape[1],), (32, WARPS), args, d_out.dtype)
+    grid, block = (partial.shape[1],), (32, SUMMING_WARPS)
+    device.launch("residual_sums", "sum_rms_norm_backward", grid, block, args, d_out.dtype)
     return d_x, *sums_of(partial)
 
 

@@ -19,6 +19,7 @@ from accel.cuda.support.columns import (
     ADDING_THREADS,
     MOST_PARTS,
     ROWS_TOGETHER,
+    SUMMING_WARPS,
     THREADS,
     column_parts,
     column_sums,
@@ -57,7 +58,7 @@ def test_other_axes_stay(host_backend: ModuleType) -> None:
     np.testing.assert_allclose(column_sums(x)[0], x.sum(axis=0), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("n", [1, ROWS, ROWS + 1, 5 * ROWS])
+@pytest.mark.parametrize("n", [1, SUMMING_WARPS, SUMMING_WARPS + 1, ROWS, ROWS + 1, 5 * ROWS])
 def test_gradients_of_a_pass_are_summed_at_its_end(n: int) -> None:
     """Those of a scale that is used once; of a bias that is used twice, each is summed before they are added."""
     x, d_out, *vectors = draw((n, 5), (n, 5), 5, 5, 5)

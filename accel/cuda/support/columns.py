@@ -18,6 +18,7 @@ ROWS_TOGETHER = 64  # as in columns.cu
 THREADS = 128  # columns
 ADDING_THREADS = 256  # elements
 MOST_PARTS = 256  # of the rows, where a kernel itself sums its columns
+SUMMING_WARPS = 8  # of a block of such a kernel, if a warp makes a row at a time
 
 
 def column_sums(*matrices: Array) -> list[Array]:

@@ -6,7 +6,7 @@ __device__ void sum_columns(const REAL* x, REAL* sums, Long first, Long stop, Lo
 {
     for (Long c = threadIdx.y * 32 + threadIdx.x; c < d; c += 32 * blockDim.y) {
         REAL sum = 0;
-#pragma unroll 4
+#pragma unroll 16
         for (Long row = first; row < stop; row++) sum += x[row * d + c];
         sums[c] = sum;
     }

@@ -25,33 +25,43 @@ __device__ void sum_part(const REAL* x, REAL* columns, Long part, Long column, L
 }
 
 // Blocks: (chunk, part of the columns, sum). One thread a (chunk, column): partial = sum of weights[e, head] *
-// (x[source[e]] + bias) over the entries e of the chunk; not weighted: of x[e]. Blocks (part, part of the columns, 3 or
-// 4) sum the columns of two matrices [N, H, D] beside them: columns [2, parts, H, D].
+// (x[source[e]] + bias) over the entries e of the chunk; not weighted: of x[e]. First the block reads the entries, so that
+// no thread waits for each of them. Blocks (part, part of the columns, 3 or 4) sum the columns of two matrices [N, H, D]
+// beside them: columns [2, parts, H, D].
 extern "C" __global__ void chunk_sums(
     SUM(0), SUM(1), SUM(2), const int* source, Long weighted, Long H, Long D, const REAL* matrix0, const REAL* matrix1,
     REAL* columns, Long parts, Long rows, Long N)
 {
     const Long which = blockIdx.z, chunk = blockIdx.x, column = (Long)blockIdx.y * blockDim.x + threadIdx.x;
     const Long width = H * D;
-    if (column >= width) return;
     if (which > 2) {
+        if (column >= width) return;
         sum_part(which == 3 ? matrix0 : matrix1, columns + (which - 3) * parts * width, chunk, column, rows, N, width);
         return;
     }
     const Long n_used = OF_THREE(n_used);
     const Long* chunk_starts = OF_THREE(chunk_starts);
     if (chunk >= chunk_starts[n_used]) return;
+    const Long row = find_part(chunk_starts, n_used, chunk);
+    const Long *order = OF_THREE(order), *starts = OF_THREE(starts);
+    const Long first = starts[row] + (chunk - chunk_starts[row]) * CHUNK;
+    const int count = starts[row + 1] - first < CHUNK ? (int)(starts[row + 1] - first) : CHUNK;
+    __shared__ Long entries[CHUNK], sources[CHUNK];
+    for (int t = threadIdx.x; t < count; t += blockDim.x) {
+        entries[t] = order[first + t];
+        sources[t] = weighted ? (Long)source[entries[t]] : entries[t];
+    }
+    __syncthreads();
+    if (column >= width) return;
     const REAL *x = OF_THREE(x) + column, *weights = OF_THREE(weights) + column / D;
     const REAL bias = OF_THREE(biased) ? OF_THREE(bias)[column] : REAL(0);
-    const Long *order = OF_THREE(order), *starts = OF_THREE(starts);
-    const Long row = find_part(chunk_starts, n_used, chunk);
-    const Long first = starts[row] + (chunk - chunk_starts[row]) * CHUNK;
-    const Long stop = first + CHUNK < starts[row + 1] ? first + CHUNK : starts[row + 1];
     REAL sum = 0;
-#pragma unroll 4
-    for (Long place = first; place < stop; place++) {
-        const Long e = order[place];
-        sum += weighted ? weights[e * H] * (x[(Long)source[e] * width] + bias) : x[e * width];
+    if (weighted) {
+#pragma unroll 16
+        for (int t = 0; t < count; t++) sum += weights[entries[t] * H] * (x[sources[t] * width] + bias);
+    } else {
+#pragma unroll 16
+        for (int t = 0; t < count; t++) sum += x[sources[t] * width];
     }
     OF_THREE(partial)[chunk * width + column] = sum;
 }
