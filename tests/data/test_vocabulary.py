@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.data.files.brackets import read_trees
+from accel.data.vocabularies import terminals
 from accel.data.vocabularies.building import build, build_of_words
-from accel.data.vocabularies.terminals import unknown_class, words_and_classes
+from accel.data.vocabularies.terminals import train_pieces, unknown_class, words_and_classes
 from accel.data.vocabularies.vocabulary import END, KINDS, Vocabulary, VocabularyError
 from refimpl.trees import START, ActionType, Tree, action_type, actions, words
 
@@ -155,6 +157,20 @@ def test_pieces_fit_the_words() -> None:
     assert fitting.decode(fitting.encode(TREES[0])) == actions(TREES[0])
 
 
+def test_a_frequent_word_is_one_piece() -> None:
+    """Also one with which no other word begins: SentencePiece never finds it in a list of words with counts."""
+    rare = {f"{begin}{vowel}{end}": 1 for begin in "bdfg" for vowel in "aeiou" for end in ("nd", "rt", "sk", "lm")}
+    pieces, _ = train_pieces(rare | {"said": 60, ",": 90, "they": 40}, 256 + 40)
+    assert {"\u2581said", "\u2581,", "\u2581they"} <= set(pieces)
+
+
+def test_a_text_of_many_words_is_cut_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {"a": 60, "b": 30, "c": 9, "d": 1}
+    for most, expected in ((1000, counts), (20, {"a": 12, "b": 6, "c": 1, "d": 1})):
+        monkeypatch.setattr(terminals, "MOST_WORDS", most)
+        assert Counter(" ".join(terminals._as_text(counts)).split()) == expected
+
+
 def test_every_word_begins_with_the_mark() -> None:
     ids = PIECES.encode(Tree("S", ("bird", "sings", "zebra")))
     assert [s.startswith("\u2581") for s in (PIECES.symbols[i] for i in ids)].count(True) == 3
@@ -165,7 +181,7 @@ def test_every_word_begins_with_the_mark() -> None:
     [
         ("bytes", None, "unknown kind of vocabulary 'bytes': choose one of words, unknown_classes, sentencepiece"),
         ("sentencepiece", None, "a sentencepiece vocabulary needs a size"),
-        ("sentencepiece", 5000, "vocabulary size 5000, but the training data give fewer pieces; use 294 or less"),
+        ("sentencepiece", 5000, r"vocabulary size 5000, but the training data give fewer pieces; use \d+ or less"),
         ("sentencepiece", 40, "vocabulary size 40, but every character and byte is a piece; use 288 or more"),
         ("words", 14, "11 words do not fit into 2 terminals; use unknown_classes or sentencepiece, or a larger"),
         ("unknown_classes", 14, "the unknown classes alone do not fit into 2 terminals"),

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
+import numpy as np
 import sentencepiece
 
+from accel.autodiff.seeds import mix_all
+
+MOST_WORDS = 2**21
+"""Of the text from which SentencePiece learns; of more words so many, in proportion to their counts."""
+_LINE = 16  # words
 _SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
 
 
@@ -61,17 +67,31 @@ def _trained_to_fit(
     return pieces, model
 
 
+def _as_text(words: dict[str, int]) -> Iterator[str]:
+    """Yield lines of the words, each as often as it is counted, in a mixed order that follows from the counts alone.
+
+    A list of words with counts, which SentencePiece also takes, gives worse pieces: where it looks for candidates it
+    reads every word once, so that a frequent word with which no other begins never becomes a piece.
+    """
+    names = sorted(words)
+    ends = np.cumsum([words[name] for name in names])
+    ends = ends if ends[-1] <= MOST_WORDS else ends * MOST_WORDS // ends[-1]
+    order = np.repeat(np.arange(len(names)), np.diff(ends, prepend=0))
+    order = order[np.argsort(mix_all(0, np.arange(len(order))), kind="stable")]
+    for begin in range(0, len(order), _LINE):
+        yield " ".join(names[number] for number in order[begin : begin + _LINE].tolist())
+
+
 def _trained(words: dict[str, int], room: int, **options: bool) -> tuple[tuple[str, ...], bytes]:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=(f"{word}\t{words[word]}" for word in sorted(words)),
+        sentence_iterator=_as_text(words),
         model_writer=model,
-        input_format="tsv",
         model_type="unigram",
         vocab_size=room + 1,  # one more for the unknown piece, which is unused because bytes cover everything
         byte_fallback=True,
         character_coverage=1.0,
-        max_sentence_length=2**30,  # bytes: by default longer words are left out
+        max_sentence_length=2**30,  # bytes: by default longer lines are left out
         normalization_rule_name="identity",
         unk_id=0,
         bos_id=-1,
