@@ -199,7 +199,7 @@ def categories(name: str, results: Sequence[TaskResult]) -> str:
     rows = [
         [measure.removeprefix("accuracy, ").replace("_", " "),
          *(spread(_values(of_task, model, measure), 1) for model in models)]
-        for measure in sorted(measures) if "_" in measure
+        for measure in sorted(measures) if "_" in measure and ", checkpoint-" not in measure
     ]  # fmt: skip
     return table(("category, 1,000 sentences each", *models.values()), rows)
 
