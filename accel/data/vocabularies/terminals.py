@@ -73,9 +73,9 @@ def _as_text(words: dict[str, int]) -> Iterator[str]:
     A list of words with counts, which SentencePiece also takes, gives worse pieces: where it looks for candidates it
     reads every word once, so that a frequent word with which no other begins never becomes a piece.
     """
-    names = sorted(words)
-    ends = np.cumsum([words[name] for name in names])
-    ends = ends if ends[-1] <= MOST_WORDS else ends * MOST_WORDS // ends[-1]
+    names, total = sorted(words), sum(words.values())
+    ends = np.cumsum([words[name] for name in names], dtype=np.int64)
+    ends = ends if total <= MOST_WORDS else ends * MOST_WORDS // total
     order = np.repeat(np.arange(len(names)), np.diff(ends, prepend=0))
     order = order[np.argsort(mix_all(0, np.arange(len(order))), kind="stable")]
     for begin in range(0, len(order), _LINE):
