@@ -47,7 +47,7 @@ $(VENV)/.mutants: $(VENV)/.test
 demo: $(VENV)/.base  ## (2 minutes) train three small models on generated sentences; write runs/demo/report.html
 	$(ONE_THREAD) $(BIN)/python -m examples.transformer_grammars.demo
 
-test: $(VENV)/.test  ## (8 minutes on 2 cores) run all tests on the same examples every time: fast code against the reference
+test: $(VENV)/.test  ## (15 to 30 minutes on 2 cores) run all tests on the same examples every time: fast code against the reference
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(THREADS) $(PYTEST_OPTIONS)
 
 test-quick: $(VENV)/.test  ## (90 seconds on 2 cores) test every operation and gradient on few examples, all vectors, one training

@@ -60,7 +60,7 @@ def _trained_to_fit(
         fewest = int(least[1]) - 1 + others
         raise ValueError(f"{size}, but every character and byte is a piece; use {fewest} or more") from None
     if "too high" not in reason:
-        raise ValueError(f"{size}, but SentencePiece refuses it: {reason.rpartition('] ')[2]}") from None
+        raise ValueError(f"{size}, but SentencePiece refuses it: {reason.rpartition('] ')[2] or reason}") from None
     pieces, model = _trained(words, room, hard_vocab_limit=False)
     if not fit:
         raise ValueError(f"{size}, but the training data give fewer pieces; use {len(pieces) + others} or less")
