@@ -55,8 +55,8 @@ LARGE = {
 """Steps of a model as wide as the paper's largest one: by layers, and the positions of its trees. What a step moves and
 computes rises on lines with its layers and its positions, so that the large step follows from these four."""
 WORDS, WORDS_A_SENTENCE, POSITIONS_A_SENTENCE = 40e6, 24.15, 82
-"""Of BLLIP-LG: words (section 3.1 of the paper), words a sentence of its test split; positions as in PTB's sample, read
-without tags."""
+"""Of BLLIP-LG: words (section 3 of the paper), words a sentence of its test split (footnote 2); positions as in PTB's
+sample, read without tags."""
 GPUS = (1, 8, 64)
 BACKWARD = 2 / 3
 """Of a step, in which gradients are added up: its products are twice those of the forward pass."""

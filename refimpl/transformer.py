@@ -82,7 +82,7 @@ def decode(parameters: Parameters, encoded: Float, ids: Int, n_heads: int) -> Fl
 def classify(parameters: Parameters, ids: Int, n_heads: int) -> Float:
     r"""Return the log-probability of every class of a sequence, read off the encoder's last position.
 
-    Spec: ED-5.  $\operatorname{log\,softmax}(W h_s + b)$   (FastTrees, section 4.6)
+    Spec: ED-5.  $\operatorname{log\,softmax}(W h_{s-1} + b)$   (FastTrees, section 4.6)
 
     parameters, ids, n_heads : as `encode`; also `classes` [C, d] and `classes_bias` [C] -> [C] float, nats
     Raises ValueError as `encode`.

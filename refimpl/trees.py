@@ -68,7 +68,7 @@ class Tree:
 
 
 def action_type(action: str) -> ActionType:
-    """Return the type of an action as it is written: `ONT` for ``"(NP"``, `CNT1` for ``"NP)"``, else `T`.
+    """Return the type of an action as it is written: `ONT` for ``"(NP"`` and `START`, `CNT1` for ``"NP)"``, else `T`.
 
     Spec: TREE-1.
 

@@ -127,7 +127,7 @@ def _print(results: Results, chances: dict[str, float] | None = None) -> None:
     print_table(rows, n_names=2)
     overall, paper = _means(results).values()
     columns = [overall, paper, *([means(chances, LEFT_OUT)] if chances else [])]
-    heads = [f"{overall.suites} suites", f"{paper.suites} as in the paper", "those by chance"][: len(columns)]
+    heads = [f"{overall.suites} suites", f"{paper.suites} of Transformer Grammars", "those by chance"][: len(columns)]
     rows = [["", *heads]]
     rows += [[name, *(shown(column.circuits.get(name)) for column in columns)] for name in CIRCUITS]
     rows.append(["mean over circuits", *(shown(column.over_circuits) for column in columns)])

@@ -10,7 +10,7 @@ from accel.trained.options import OptionError, check_number
 
 OF_TREES = {
     "word_beam": "parses of --beam kept after every word (a tenth of --beam)",
-    "fast_track": "parses of --beam that are kept in any case, the best with the next word (a twentieth of --beam)",
+    "fast_track": "parses with the next word set aside before --beam is cut, beside it (a twentieth of --beam)",
     "max_open": "the most constituents open at a time (50)",
     "max_opens": "the most constituents opened in a row (10)",
 }

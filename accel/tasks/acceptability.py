@@ -1,4 +1,4 @@
-"""Acceptability of sentences: CoLA, scored by accuracy and by Matthews' correlation (Treeformer, section 4)."""
+"""Acceptability of sentences: CoLA, scored by accuracy and Matthews' correlation (Treeformer, sections 5 and 6.3)."""
 
 from __future__ import annotations
 

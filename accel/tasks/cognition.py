@@ -1,4 +1,4 @@
-"""CoGnition: English compounds that training does not have, translated into Chinese (Treeformer, section 4).
+"""CoGnition: English compounds that training does not have, translated into Chinese (Treeformer, sections 5 and 6.4).
 
 Read from pairs of files as in `accel.tasks.translation`, or from an archive of them. Chinese is read by characters. The
 test needs the file STEM.compound beside STEM.SOURCE, and the file `lexicon` in the folder.

@@ -1,4 +1,4 @@
-"""COGS: from sentences to logical forms, and generalisation to new combinations (Treeformer, section 4).
+"""COGS: from sentences to logical forms, and generalisation to new combinations (Treeformer, sections 5 and 6.4).
 
 Source and target share the words of the training data; any other word is UNKNOWN. No model can write a target with an
 unknown word, so that it counts as wrong. Most recursive sentences have one: a position after the eighteenth.

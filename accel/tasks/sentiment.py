@@ -1,4 +1,4 @@
-"""Sentiment of sentences of the Stanford Sentiment Treebank (FastTrees, section 4.3; Treeformer, section 4).
+"""Sentiment of sentences of the Stanford Sentiment Treebank (FastTrees, section 4.3; Treeformer, sections 5 and 6.3).
 
 The first paper names sizes, dropout, rate and factor, and no batch size, clipping, least rate and end. Those here are
 of the code of Kiela et al. (2018), which has the same sizes, dropout, rate and factor: errata R.

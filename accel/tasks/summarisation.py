@@ -1,4 +1,4 @@
-"""Summaries of articles; for Gigaword the headline from the first sentence (Treeformer, section 4).
+"""Summaries of articles; for Gigaword the headline from the first sentence (Treeformer, sections 5 and 6.2).
 
 Read from pairs of files as in `accel.tasks.translation`, or from two --fields of files with a JSON object in every
 line, and scored by ROUGE. GPST and GPT-2 continue an article after the words "Summary :" (GPST, section 4.2.1); each

@@ -109,9 +109,9 @@ def ends_after_restart(results: Sequence[float], *, nonmonotone: int, at: int) -
 
 
 def stalled(results: Sequence[float], nonmonotone: int) -> bool:
-    """Return whether NT-ASGD begins to average: the last loss is worse than the best of those `nonmonotone` before.
+    """Return whether NT-ASGD begins to average: the last loss is worse than the best of all early ones.
 
-    The last result is compared with all but the `nonmonotone` before it (Merity, Keskar and Socher 2018, Algorithm 1,
+    Early are all but the `nonmonotone` results just before the last one (Merity, Keskar and Socher 2018, Algorithm 1,
     as their code has it).
 
     Examples

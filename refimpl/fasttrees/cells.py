@@ -18,7 +18,8 @@ def parameter_shapes(
 
     cell_type : in `CELLS`; input_size, hidden_size, chunk_size, kernel_size : int, D, H, C, taps of the convolution.
     convolved : "gates", the first 2n features of the input, or "inputs", all of them.
-    Raises ValueError if the cell type or what is convolved is unknown, a size is not positive, or C does not divide H.
+    Raises ValueError if the cell type or what is convolved is unknown, a size is not positive, or C does not divide H
+    (but for "lstm", which has no chunks).
 
     >>> parameter_shapes("fasttrees", 3, 4, chunk_size=2)
     {'ih.weight': (20, 3), 'ih.bias': (20,), 'hh.weight': (16, 4), 'hh.bias': (16,)}

@@ -39,7 +39,7 @@ def master_gates(forget_logits: Float, input_logits: Float) -> tuple[Float, Floa
 
 
 def structured_gates(f: Float, i: Float, tilde_f: Float, tilde_i: Float) -> tuple[Float, Float]:
-    r"""Return the forget and input gates that are used: `f` and `i` where the master gates overlap.
+    r"""Return the final forget and input gates: `f` and `i` where the master gates overlap.
 
     Spec: FT-2.  $\omega = \tilde f \odot \tilde i$, $\hat f = f \odot \omega + (\tilde f - \omega)$,
     $\hat i = i \odot \omega + (\tilde i - \omega)$

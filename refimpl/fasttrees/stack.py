@@ -53,6 +53,8 @@ def stack(
     if n_layers == 0 or sum(map(len, layers)) != len(parameters):
         raise ValueError(f"parameters: {sorted(parameters)} are not those of {n_layers} layers")
     states = [_start(cell_type, p, chunk_size, dilation) for p in layers] if state is None else list(state)
+    if keep is not None and len(keep) != n_layers - 1:
+        raise ValueError(f"keep: {len(keep)} rows for {n_layers} layers; one for each but the last")
     distances = []
     for k, (p, state_k) in enumerate(zip(layers, states, strict=True)):
         x, states[k], distance = layer(cell_type, p, x, state_k, dilation)

@@ -23,7 +23,8 @@ def action_logps(
 
     sentences : list of S [n] int, at least one; n >= 1, N words in all; trees : list of S lists of n - 1 (i, k, j)
     vectors : list of S dict from span to [d] float, of the nodes of the trees at least: the surrogates
-    -> [2 N - S] float, nats; the sum is $\log p(x, y)$; an action does not depend on later ones
+    -> [2 N - S] float, nats; an action does not depend on later ones; the sum is $\log p(x, y)$ for surrogates of W = 1
+        (GPST-5, L4)
     Raises ValueError if a tree is not one over its sentence, an id is out of range, there are too many words, or shapes
     do not fit.
     """

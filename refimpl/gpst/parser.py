@@ -24,7 +24,7 @@ class Config:
     surrogate: bool = True  # False: the generative model reads one learned vector for every span of two words or more
     head: str = "mlp"  # or "dot": the map from an outside vector to the words that it is compared with
     height_threshold: float = 15.0  # H: lower trees are not punished
-    height_norm: str = "paper"  # heights are divided by n; "excess": by n - H where n > H
+    height_norm: str = "paper"  # heights are divided by n; "excess": by max(n - H, 1)
 
     def __post_init__(self) -> None:
         if self.head not in ("mlp", "dot") or self.height_norm not in ("paper", "excess"):

@@ -96,7 +96,8 @@ def token_logps(config: Config, parameters: Parameters, ids: Int, types: Int, la
     parameters : exactly the names and shapes of `parameter_shapes`.
     ids, types : [T'] int, inputs, the start symbol first; for "tg" with doubled closing non-terminals.
     labels : [T'] int, the next action, -1 where nothing is predicted -> [T'] float, nats; 0 where there is no label
-    Raises ValueError for other parameters, lengths that differ, ids or labels out of range, or ill-formed types.
+    Raises ValueError for other parameters, lengths that differ, ids or labels out of range, or, for "tg",
+    ill-formed types.
 
     With all parameters 0 every action is equally likely:
 

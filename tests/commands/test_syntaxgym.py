@@ -150,7 +150,7 @@ def test_published_results(tmp_path: Path, grove: Callable[..., str]) -> None:
     lines = grove("syntaxgym", "--results", tmp_path / "results.csv").splitlines()
     assert lines[0] == "x_1" and lines[2].split() == ["number_orc", "Agreement", "1", "2", "0", "0.5000"]
     means = {line[:26].strip(): line[26:].split() for line in lines[6:] if line}
-    assert means[""] == ["4", "suites", "2", "as", "in", "the", "paper"]
+    assert means[""] == ["4", "suites", "2", "of", "Transformer", "Grammars"]
     assert means["Long-Distance Dependencies"] == ["0.5000", "1.0000"] and means["Licensing"] == ["-", "-"]
     assert means["mean over circuits"] == ["0.5000", "0.7500"] and means["mean over suites"] == ["0.6250", "0.7500"]
 
