@@ -53,15 +53,13 @@ def stack(
     if n_layers == 0 or sum(map(len, layers)) != len(parameters):
         raise ValueError(f"parameters: {sorted(parameters)} are not those of {n_layers} layers")
     states = [_start(cell_type, p, chunk_size, dilation) for p in layers] if state is None else list(state)
-    if keep is not None and len(keep) != n_layers - 1:
-        raise ValueError(f"keep: {len(keep)} rows for {n_layers} layers; one for each but the last")
-    distances = []
-    for k, (p, state_k) in enumerate(zip(layers, states, strict=True)):
-        x, states[k], distance = layer(cell_type, p, x, state_k, dilation)
-        distances.append(distance)
-        if keep is not None and k + 1 < n_layers:
-            check_shape(f"keep: layer {k}", keep[k], x.shape[1])
-            x = x * keep[k]
+    keeps = [None] * n_layers if keep is None else [*keep, None]
+    distances = [x[:0, 0]] * n_layers
+    for k, (p, state_k, keep_k) in enumerate(zip(layers, states, keeps, strict=True)):
+        x, states[k], distances[k] = layer(cell_type, p, x, state_k, dilation)
+        if keep_k is not None:
+            check_shape(f"keep: layer {k}", keep_k, x.shape[1])
+            x = x * keep_k
     return x, states, np.array(distances).reshape(-1, len(x))
 
 

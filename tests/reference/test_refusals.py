@@ -98,7 +98,7 @@ def gpst(_: object) -> tuple[float, float, np.ndarray]:
         (lambda: step_logps(WITHOUT, GENERATOR, [0, 1, -2]), "actions: -2 of 2 sub-trees"),
         (lambda: convolution(EYE, np.ones((2, 2, 2)), ONE), r"conv.bias: shape \(1,\)"),
         (lambda: stack("lstm", LSTM, EYE, keep=[ONE]), r"keep: layer 0: shape \(1,\)"),
-        (lambda: stack("lstm", LSTM, EYE, keep=[]), "keep: 0 rows for 2 layers"),
+        (lambda: stack("lstm", LSTM, EYE, keep=[]), "argument 3 is shorter"),
         (lambda: merge_order([0, 5, 1], [(0, 3), (2, 1)]), r"\(2, 1\)\] is no span of 4 words"),
         (lambda: merge_order([0, 5, 1], [(3, 4)]), r"\(3, 4\)\] is no span of 4 words"),
         (lambda: merge_order([0, 5, 1], [(-1, 0)]), r"\(-1, 0\)\] is no span of 4 words"),
