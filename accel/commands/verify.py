@@ -6,12 +6,13 @@ It ends with status 0 if all operations agree, 1 if one differs, and 2 if they c
 from __future__ import annotations
 
 import argparse
+import ctypes
 import faulthandler
 import json
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +25,6 @@ from accel.verify.own_backend import import_own, meant
 if TYPE_CHECKING:
     from accel.verify.checks import Result
     from accel.verify.op import Op
-    from accel.verify.report import Row
 
 EXAMPLES = 25
 
@@ -66,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     ops = _operations()
+    _refuse_ignored(options)
     if options.describe is not None:
         from accel.verify.describe import description, listing
 
@@ -79,13 +80,56 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"{options.backend}: has no CUDA kernels: leave --race, --fma and --thread-order out")
     if _on_host(options) and options.require:
         raise ValueError("--require: --race, --fma and --thread-order run kernels on the host: leave them or it out")
+    if options.require and options.backend not in accel.BACKENDS:
+        raise ValueError(f"--require: is for {', '.join(accel.BACKENDS)}: your module says where it runs: leave it out")
+    with _kernels(options), _only_the_report() if options.json else nullcontext():
+        report, status = _verify(options, ops)
+    print(report)
+    return status
+
+
+def _refuse_ignored(options: argparse.Namespace) -> None:
+    """Raise ValueError for an option that the others leave without a meaning."""
+    given = {"--only": options.only, "--json": options.json, "--seconds": options.seconds is not None}
+    given["--examples"] = options.examples != EXAMPLES
+    ignored = [name for name, is_given in given.items() if is_given]
+    if options.replay and ignored:
+        raise ValueError(f"{ignored[0]}: --replay runs one input again, and prints it: leave {ignored[0]} out")
+    given |= {"--replay": options.replay, "--require": options.require, "--race": options.race, "--fma": options.fma}
+    given["--thread-order"] = options.thread_order
+    ignored = [name for name, is_given in given.items() if is_given]
+    if options.describe is not None and ignored:
+        raise ValueError(f"{ignored[0]}: --describe runs nothing: leave {ignored[0]} out")
+
+
+@contextmanager
+def _kernels(options: argparse.Namespace) -> Iterator[None]:
+    """Run CUDA kernels on the host where the options ask for it, and say so if there was none."""
+    from accel.verify.cuda_host.launcher import compiled
     from accel.verify.plugin import run_kernels
 
-    restore = run_kernels(options.race, options.thread_order, options.fma)
+    restore, before = run_kernels(options.race, options.thread_order, options.fma), compiled.cache_info()
     try:
-        return _verify(options, ops)
+        yield
+        if _on_host(options) and compiled.cache_info() == before:
+            print(f"{options.backend}: no CUDA kernel ran on the host: its threads were not watched", file=sys.stderr)
     finally:
         restore()
+
+
+@contextmanager
+def _only_the_report() -> Iterator[None]:
+    """Send to standard error whatever is printed meanwhile, also by compiled code of a kernel."""
+    sys.stdout.flush()
+    there = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        ctypes.CDLL(None).fflush(None)
+        os.dup2(there, 1)
+        os.close(there)
 
 
 def _on_host(options: argparse.Namespace) -> bool:
@@ -93,7 +137,8 @@ def _on_host(options: argparse.Namespace) -> bool:
     return bool(options.race or options.fma or options.thread_order)
 
 
-def _verify(options: argparse.Namespace, ops: dict[str, Op]) -> int:
+def _verify(options: argparse.Namespace, ops: dict[str, Op]) -> tuple[str, int]:
+    """Return the last lines of the report, or all of it as JSON, and the exit status."""
     backend = _load(options, ops)
     if options.replay:
         return _replay(options, backend, ops)
@@ -140,8 +185,8 @@ def _load(options: argparse.Namespace, ops: dict[str, Op]) -> ModuleType:
     return load_backend(options.backend)
 
 
-def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op]) -> int:
-    """Check the operations; print every row of the table as soon as it is known, or the report as JSON."""
+def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op]) -> tuple[str, int]:
+    """Check the operations; print every row of the table, and how it fails, as soon as it is known."""
     from accel.verify import report
     from accel.verify.checks import check_declarations, run_operation
 
@@ -154,49 +199,43 @@ def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op])
         print(report.header(ops), flush=True)
     try:
         for op in ops:
-            with redirect_stdout(sys.stderr) if options.json else nullcontext():  # a kernel may print
-                results = run_operation(backend, op, options.examples, options.seconds)
-            rows.append(report.Row(op, results, _save(op, results)))
+            results = run_operation(backend, op, options.examples, options.seconds)
+            rows.append(report.Row(op, results, *_save(op, results)))
             if not options.json:
-                print(report.table_row(rows[-1], ops), flush=True)
+                print("\n".join(report.row_lines(rows[-1], ops, options.backend)), flush=True)
     except KeyboardInterrupt as stop:
         stop.args = (f"{str(stop) or 'interrupted'} while {op.name} was tested",)
         raise
-    finally:  # what is known of the operations before, also where a kernel is interrupted
-        if not options.json:
-            _print_failures(rows, options.backend)
-    print(json.dumps(report.as_json(rows, options.backend), indent=1, allow_nan=False) if options.json
-          else report.summary(rows))  # fmt: skip
-    return 1 if any(row.failure for row in rows) else 0
+    status = 1 if any(row.failure for row in rows) else 0
+    if options.json:
+        return json.dumps(report.as_json(rows, options.backend), indent=1, allow_nan=False), status
+    return report.summary(rows), status
 
 
-def _print_failures(rows: Sequence[Row], backend: str) -> None:
-    from accel.verify import report
+def _save(op: Op, results: Sequence[Result]) -> tuple[str, str]:
+    """Write the input of the first failure to a file of the current folder.
 
-    for row in rows:
-        if row.failure:
-            print(report.failure_lines(row, backend))
-        for note in report.notes(row):
-            print(note)
-
-
-def _save(op: Op, results: Sequence[Result]) -> str:
-    """Write the input of the first failure to a file of the current folder, and return its name; "" if none fails."""
+    Returns its name, "" if nothing fails or it cannot be written; and why it cannot, or "".
+    """
     from accel.verify.replay import Saved, save
 
     for result in results:
         if result.failure:
             file = f"grove-verify-{op.name}-{result.column.replace(' ', '-')}.json"
-            save(Path(file), Saved(op.name, result.failure.check, result.failure.message, result.failure.drawn))
-            return file
-    return ""
+            saved = Saved(op.name, result.failure.check, result.failure.message, result.failure.drawn)
+            try:
+                save(Path(file), saved)
+            except OSError as error:
+                return "", f"{file}: {error.strerror}: run it where a file can be written"
+            return file, ""
+    return "", ""
 
 
-def _replay(options: argparse.Namespace, backend: ModuleType, ops: dict[str, Op]) -> int:
-    """Run a saved input again, and print it and how the check ends."""
+def _replay(options: argparse.Namespace, backend: ModuleType, ops: dict[str, Op]) -> tuple[str, int]:
+    """Run a saved input again, and print it; return how the check ends."""
     from accel.verify.checks import CHECKS, run_again
     from accel.verify.describe import arguments
-    from accel.verify.errors import in_words
+    from accel.verify.errors import in_words, without_clause
     from accel.verify.replay import load
 
     saved = load(options.replay)
@@ -209,7 +248,6 @@ def _replay(options: argparse.Namespace, backend: ModuleType, ops: dict[str, Op]
     error = run_again(check, backend, op, saved.drawn)
     print(arguments(op, saved.drawn))
     if error is None:
-        print(f"{op.name}, {check.column}: agrees on the input of {options.replay}")
-        return 0
-    print(f"{op.name}, {check.column}: differs on the input of {options.replay}: {in_words(op, error)}")
-    return 1
+        return f"{op.name}, {check.column}: agrees on the input of {options.replay}", 0
+    message = without_clause(op, in_words(op, error))
+    return f"{op.name}, {check.column}: differs on the input of {options.replay}: {message}", 1

@@ -2,7 +2,7 @@
 
 A backend names its library as `xp`: any module whose `asarray` takes a NumPy array, or whose `from_dlpack` does. It may
 name its `device`, such as "cuda". Its arrays come back by DLPack. Both ways copy, so that a kernel that writes into its
-arguments, or returns the same memory twice, changes nothing of the tests.
+arguments, or into what it returned before, changes nothing of what it is compared with.
 """
 
 from __future__ import annotations

@@ -218,7 +218,8 @@ def _run_listed(check: Check, backend: ModuleType, op: Op) -> tuple[int, Failure
         error = run_again(check, backend, op, drawn)
         count += error is None
         if error is not None and failure is None:
-            failure = Failure(check.name, drawn, in_words(op, error), error, repeats=True)
+            again = run_again(check, backend, op, drawn)
+            failure = Failure(check.name, drawn, in_words(op, again or error), again or error, again is not None)
     return count, failure
 
 
@@ -231,7 +232,7 @@ def _run_drawn(
 
     def once(data: st.DataObject) -> None:
         nonlocal count, smallest, size, until, stopped
-        if until is not None and time.monotonic() > until:
+        if until is not None and time.monotonic() > until and (count or smallest is not None):
             stopped = True
             raise Enough
         recorder = Recorder(data)

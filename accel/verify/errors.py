@@ -61,6 +61,12 @@ def _change(name: str, right: Any, wrong: Any) -> str:
     return f"{new_shape}{name}{list(place)} = {wrong[place].item()}"
 
 
+def without_clause(op: Op, text: str) -> str:
+    """Return a line of `in_words` without the operation and its clause in front."""
+    rest = text.removeprefix(f"{op.clause} {op.name}")
+    return f"{op.name}{rest}" if rest.startswith("_vjp") else rest.lstrip(",: ")
+
+
 def in_words(op: Op, error: Exception) -> str:
     """Return one line that says how a check has failed."""
     text = " ".join(str(error).split())

@@ -28,16 +28,18 @@ def import_own(name: str, operations: Collection[str]) -> ModuleType:
     Raises OwnBackendError if there is none, it cannot be imported, or it exports no operation.
     """
     is_file = name.endswith(".py") or os.sep in name
-    module_name = _module_of(name) if is_file else name
-    if not _exists(module_name):
+    module_name, path = _module_of(name) if is_file else name, Path(name).resolve()
+    if name.startswith(".") or not _exists(module_name):
         near = meant(name, [*accel.BACKENDS, *(path.stem for path in Path.cwd().glob("*.py"))])
         choice = near or f"choose one of {', '.join(accel.BACKENDS)}, or a module that can be imported here"
         raise OwnBackendError(f"unknown backend {name!r}: {choice}")
     try:
         module = import_module(module_name)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise OwnBackendError(f"{name}: cannot be imported: {_where(error)}") from error
-    if is_file and Path(module.__file__ or "").resolve() != Path(name).resolve():
+    if is_file and Path(module.__file__ or "").resolve() != path:
         raise OwnBackendError(f"{name}: the name {module_name} is taken by {module.__file__}: rename the file")
     if not any(hasattr(module, operation) for operation in operations):
         raise OwnBackendError(f"{name}: exports no operation; {_meant(module, operations)}")
@@ -102,7 +104,9 @@ def _exists(name: str) -> bool:
         return find_spec(name) is not None
     except ModuleNotFoundError as error:  # of a package above it
         return error.name is None or not f"{name}.".startswith(f"{error.name}.")
-    except (Exception, SystemExit):  # while a package above it was imported: said by the import itself
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # while a package above it was imported: said by the import itself
         return True
 
 
@@ -112,7 +116,8 @@ def _where(error: BaseException) -> str:
         return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     place = f"{frames[-1].filename}:{frames[-1].lineno}: " if len(frames) > 1 else ""
-    return f"{place}{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+    advice = "; add an __init__.py to its folder" if "no known parent package" in str(error) else ""
+    return f"{place}{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ") + advice
 
 
 def _meant(module: ModuleType, operations: Collection[str]) -> str:

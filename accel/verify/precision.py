@@ -40,11 +40,11 @@ def check_declarations(backend: ModuleType, operations: Collection[str]) -> None
     if not isinstance(by_operation, dict):
         raise ValueError(f'precision: {by_operation!r} names no operation: write such as {{"layer_norm": "bfloat16"}}')
     for operation, name in by_operation.items():
-        if operation in operations and name not in PRECISIONS:
+        if operation in operations and name not in list(PRECISIONS):  # of any type
             advice = meant(str(name), PRECISIONS) or f"choose one of {', '.join(PRECISIONS)}"
             raise ValueError(f"precision: {operation}: {name!r} is unknown: {advice}")
         if not hasattr(backend, operation):
-            near = meant(operation, operations)
+            near = meant(operation, [other for other in operations if hasattr(backend, other)])
             raise ValueError(f"precision: this backend exports no {operation}: {near or 'leave it out'}")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,9 @@ def save(path: Path, saved: Saved) -> None:
 
 
 def load(path: Path) -> Saved:
-    """Return what `save` has written. Raises ValueError with the file and what is wrong in it."""
+    """Return what `save` has written, of "-" from standard input. Raises ValueError with the file and its fault."""
     try:
-        x = json.loads(path.read_text(encoding="utf-8"))
+        x = json.loads(sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path}: not JSON: {error}; --replay takes a file that grove verify has saved") from error
     if not isinstance(x, dict) or x.get("format") != FORMAT:

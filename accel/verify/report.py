@@ -11,6 +11,7 @@ from typing import Any
 import accel
 from accel.verify.checks import COLUMNS, Failure, Result
 from accel.verify.compare import Disagreement
+from accel.verify.errors import without_clause
 from accel.verify.op import Op
 
 FORMAT, VERSION = "grove-verify-report", 1
@@ -19,11 +20,12 @@ AROUND_VALUES = ("gradients", "errors")  # a kernel may differ here, and its val
 
 @dataclass(frozen=True)
 class Row:
-    """An operation, the results of its columns, and the file that holds the input of its first failure."""
+    """An operation, the results of its columns, and the file of its first failure's input, or why there is none."""
 
     op: Op
     results: Sequence[Result]
     file: str = ""
+    unsaved: str = ""
 
     @property
     def differing(self) -> list[str]:
@@ -60,13 +62,20 @@ def table_row(row: Row, ops: Sequence[Op]) -> str:
     return _line(row.op.name, cells, ops)
 
 
+def row_lines(row: Row, ops: Sequence[Op], backend: str) -> list[str]:
+    """Return the row of the table, and below it the first failure and the notes."""
+    return [table_row(row, ops), *([failure_lines(row, backend)] if row.failure else []), *notes(row)]
+
+
 def failure_lines(row: Row, backend: str) -> str:
     """Return the operation, its column or what agrees, and its first failure; below, how to run its input again."""
     assert row.failure is not None
     head = f"{row.op.name}: {row.verdict}" if row.values_agree else f"{row.op.name}, {row.differing[0]}"
-    message = row.failure.message.removeprefix(f"{row.op.clause} {row.op.name}").lstrip(",: ")
     once = "" if row.failure.repeats else "; run again, the same input agrees: the kernel's answers vary"
-    return f"{head}: {message}{once}\n  grove verify --replay {row.file} {shlex.quote(backend)}"
+    again = f"its input is not saved: {row.unsaved}"
+    if row.file:
+        again = f"grove verify --replay {row.file} {shlex.quote(backend)}"
+    return f"{head}: {without_clause(row.op, row.failure.message)}{once}\n  {again}"
 
 
 def notes(row: Row) -> list[str]:
