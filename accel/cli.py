@@ -56,7 +56,8 @@ files:
   "-" is standard input; as a file to write, such as that of --out, it is standard output, and the figures go to stderr.
   Files are UTF-8, with or without a byte-order mark, and may be .gz or .xz.
   Text has a sentence a line, words between blanks. A blank line is no sentence: it ends a document, and tables leave it
-  out; where the output has a line for every line of the text, it is blank there, too.
+  out; where the output has a line for every line of the text, it is blank there, too. Only language models of words
+  read it, as in WikiText: its end counts in their losses and perplexities.
   Trees are in brackets, several on a line, one a line, or over several lines. Blank lines between trees are skipped, or
   end a document or the proposals for a sentence.
   Messages name a place as file:line:column, from 1."""
@@ -267,15 +268,8 @@ def mistakes() -> tuple[type[Exception], ...]:
     from accel.training.checkpoint import CheckpointError
     from accel.training.run import TrainingError
 
-    return (
-        ValueError,
-        OSError,
-        MemoryError,
-        ModuleNotFoundError,
-        accel.BackendUnavailable,
-        CheckpointError,
-        TrainingError,
-    )
+    known = ValueError, OSError, MemoryError, ModuleNotFoundError
+    return *known, accel.BackendUnavailable, CheckpointError, TrainingError
 
 
 def in_words(error: Exception) -> str:
@@ -283,9 +277,12 @@ def in_words(error: Exception) -> str:
 
     if isinstance(error, OSError) and error.strerror:
         advice = {errno.EISDIR: ": name a file in it", errno.ENOENT: ": check the name"}.get(error.errno or 0, "")
-        return f"{error.filename}: {error.strerror}{advice}" if error.filename else error.strerror
+        unnamed = "standard output: " if error.errno == errno.ENOSPC else ""
+        return f"{error.filename}: {error.strerror}{advice}" if error.filename else f"{unnamed}{error.strerror}"
     text = error.typed() if isinstance(error, OptionError) else str(error)
     words = " ".join(text.split()) or type(error).__name__
+    if isinstance(error, MemoryError):
+        return f"{words}: not enough memory; use a smaller --batch-size or --micro-batch, or a smaller model"
     is_closed = "in the closed vocabulary" in words and "; use " not in words  # training names its option itself
     return f"{words}; use a model that reads unknown words, as grove train makes by default" if is_closed else words
 

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
+from accel.data.corpora.parallel import PARTS
 from accel.tasks.job import Job
 from accel.training import resumed_settings
 from accel.training import run as runs
@@ -30,6 +32,7 @@ _OF_SETTINGS = (
 )  # compared as settings, with those that are not given
 _OF_EVALUATION = ("test", "test_stem", "gold", "convention", "preset", "beam", "rouge_tokenize", "top_k")
 _PATHS = ("data",)  # one path, or a list of several
+_BLOCK = 2**20  # bytes that are read at a time
 _FREE = (*_OF_SETTINGS, *_OF_EVALUATION, "epochs", "tokens", "cache")
 
 
@@ -51,6 +54,21 @@ def require_same_options(directory: Path, stored: Mapping[str, Any], options: ar
         if name not in _FREE and value != old and not (is_moved or _are_moved(given, old, value)):
             different[_option(name)] = (_shown(old), _shown(value))
     runs.require_same(directory, different)
+
+
+def require_same_contents(directory: Path, stored: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """Return the digests of the data for the settings of a run; raise TrainingError if they were others at its start.
+
+    A run of an older version has none.
+    """
+    digests = {name: _digest(_paths(getattr(options, name, None)), name) for name in ("data", "validation")}
+    before = stored.get("contents", {})
+    for name, digest in digests.items():
+        if digest != before.get(name, digest):
+            paths = ", ".join(map(str, _paths(getattr(options, name))))
+            use = "has other contents than at its start; put them back, or train in another directory"
+            raise runs.TrainingError(f"{directory}: a resumed run keeps its data: --{name} {paths} {use}")
+    return {"contents": digests}
 
 
 def require_same_settings(
@@ -121,6 +139,24 @@ def _plain_path(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain_path(item) for item in value]
     return str(value.resolve()) if isinstance(value, Path) else value
+
+
+def _paths(given: Any) -> list[Path]:
+    paths = given if isinstance(given, list) else [given]
+    return [path for path in paths if isinstance(path, Path)]
+
+
+def _digest(paths: Sequence[Path], name: str) -> int:
+    """Return a checksum of the files; of a folder those that are named as data for training or validation."""
+    checksum = 0
+    for path in paths:
+        named = PARTS["train"] + PARTS["validation"] if name == "data" else PARTS[name]
+        files = [path] if path.is_file() else sorted(file for file in path.glob("*") if file.name.startswith(named))
+        for file in filter(Path.is_file, files):
+            with file.open("rb") as lines:
+                while block := lines.read(_BLOCK):
+                    checksum = crc32(block, checksum)
+    return checksum
 
 
 def _by_name(texts: list[str]) -> dict[str, str]:

@@ -22,6 +22,7 @@ from accel.commands.resuming import (
     lengthened,
     note_on_steps,
     plain,
+    require_same_contents,
     require_same_options,
     require_same_settings,
     why_ended,
@@ -196,6 +197,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
         has_begun = stack.enter_context(unchanged_if_refused(directory))
         stored = _stored(directory) if options.resume else {}
         require_same_options(directory, stored, options)
+        contents = require_same_contents(directory, stored, options)
         job: Job = import_module(f"accel.tasks.{options.task}").build(options, ops, group)
         if hasattr(job.batches, "close"):  # a thread that reads ahead
             stack.callback(job.batches.close)
@@ -211,7 +213,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             has_begun()
             if group.rank == 0:
                 remove_unfinished(directory)
-                settings = plain(options) | more | {"threads": threads}
+                settings = plain(options) | more | contents | {"threads": threads}
                 save_settings(directory, job.reading, settings)  # first: `require_free`
                 write_text(directory / VOCABULARY, job.vocabulary.to_json() + "\n")
                 save_tables(directory, job.frozen, job.vocabulary)

@@ -18,7 +18,7 @@ import accel
 from accel.autodiff.arrays import host
 from accel.trained.kinds import kind_of
 from accel.trained.opening import EXPORTED, Model
-from accel.training.checkpoint import Checkpoint, read_state, save
+from accel.training.checkpoint import Checkpoint, CheckpointError, read_state, save
 from accel.training.directory import SETTINGS, VOCABULARY, load_settings, save_tables
 
 CARD = "README.md"
@@ -57,6 +57,8 @@ def export(model: Model, directory: Path, card: str, options: Mapping[str, Any])
         (temporary / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         (temporary / CARD).write_text(card, encoding="utf-8")
         os.replace(temporary, directory)
+    except CheckpointError as error:
+        raise CheckpointError(str(error).replace(str(temporary), str(directory))) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -70,7 +70,10 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     digests = {STATE: _digest_of_state(checkpoint.state)} | {name: _digest(tensor) for name, tensor in tensors.items()}
     temporary = path.with_name(path.name + ".partial")
     try:
+        temporary.touch()
+        mode = temporary.stat().st_mode  # for whom the user's files are; those of safetensors are for their owner only
         save_file(tensors, temporary, metadata={FORMAT: json.dumps(checkpoint.state | {DIGESTS: digests})})
+        temporary.chmod(mode)
         _synchronise(temporary)
         os.replace(temporary, path)
         _synchronise(path.parent)

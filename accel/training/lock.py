@@ -73,12 +73,21 @@ def _take(path: Path) -> int:
             if named is not None and (named.host != socket.gethostname() or not has_flock and _lives(named.pid)):
                 advice = f"if it has ended, remove {path}"
                 raise TrainingError(f"{path.parent}: process {named.pid} on {named.host} trains this run; {advice}")
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
+            _write(path, descriptor)
             return descriptor
         except BaseException:
             os.close(descriptor)
             raise
+
+
+def _write(path: Path, descriptor: int) -> None:
+    """Name this process in the locked file; OSError names the file, which is removed, as on a full disk."""
+    try:
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _flock(path: Path, descriptor: int) -> bool:

@@ -15,7 +15,9 @@ Line = dict[str, float]
 
 
 def metrics_file(path: Path) -> Path:
-    """Return the file of a run's metrics, given by its folder or by the file."""
+    """Return the file of a run's metrics, given by its folder or by the file; ValueError if the folder has none."""
+    if path.is_dir() and not (path / METRICS).exists():
+        raise ValueError(f"{path}: no run, for it has no {METRICS}; name a directory that `grove train` wrote")
     return path / METRICS if path.is_dir() else path
 
 

@@ -210,6 +210,8 @@ def write(run: Run, path: Path, contents: Callable[[], Checkpoint]) -> None:
             save(path, contents())
         except CheckpointError as reason:
             error = reason
+            if not (path.parent / NEWEST).exists():  # nothing can be resumed: the run is to begin anew
+                (path.parent / BEST).unlink(missing_ok=True)
     if any(on_any_rank(run.communicator, run.ops.xp, error is not None)):
         raise error or CheckpointError(f"{path}: not saved; see the error of rank 0")
 

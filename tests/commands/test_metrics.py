@@ -69,7 +69,8 @@ def test_a_line_that_is_being_written_is_left_out(run: Path) -> None:
 
 def test_mistakes(run: Path, tmp_path: Path, mistake: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     path = run / "metrics.jsonl"
-    assert mistake("metrics", run.parent) == f"{run.parent}/metrics.jsonl: No such file or directory: check the name"
+    for command in (["metrics", run.parent], ["draw", "loss", run.parent, "--out", tmp_path / "loss.svg"]):
+        assert mistake(*command).startswith(f"{run.parent}: no run, for it has no metrics.jsonl; name a directory")
     twice = mistake("metrics", run, run, "--tensorboard", tmp_path / "board")
     assert twice == "--tensorboard: two runs are called 'tg': export one of them into another folder"
     monkeypatch.setitem(sys.modules, "tensorboardX", None)

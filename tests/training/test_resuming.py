@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ import pytest
 from accel import cli
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint, lock
+from accel.training.directory import SETTINGS
 from accel.training.run import BEST, METRICS, NEWEST, TrainingError
 from tests.fixtures.command_line import Grove
 from tests.fixtures.toy_house import House, train
@@ -71,18 +73,29 @@ def test_a_refused_resume_leaves_the_run_as_it_is(
     assert contents(directory) == before
 
 
-def test_another_treebank_in_the_place_of_the_data_is_refused(
-    house: House, tmp_path: Path, mistake: Callable[..., str]
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [("data", lambda lines: lines * 2), ("data", lambda lines: lines[::-1]), ("validation", lambda lines: lines[::-1])],
+)
+def test_other_trees_in_the_place_of_the_data_are_refused(
+    house: House, tmp_path: Path, name: str, changed: Callable[[list[str]], list[str]], mistake: Callable[..., str]
 ) -> None:
-    """The same path with other trees; their encoding, which had to be made, is removed."""
-    data, run = tmp_path / "trees", tmp_path / "run"
-    shutil.copy(house.data, data)
-    assert cli.main(train(run, data)) == 0
-    data.write_text(house.data.read_text() * 2)
+    """The same paths with more trees, or with as many in another order; a run of an older version has no digests."""
+    paths, run = {"data": tmp_path / "trees", "validation": tmp_path / "valid"}, tmp_path / "run"
+    for path in paths.values():
+        shutil.copy(house.data, path)
+    assert cli.main(train(run, paths["data"], "--validation", paths["validation"])) == 0
+    trees = house.data.read_text()
+    paths[name].write_text("".join(changed(trees.splitlines(keepends=True))))
     before = contents(run)
     message = mistake("train", "--out", run, "--resume", "--steps", 9)
-    assert f"{run / NEWEST}: a resumed run keeps its data: the position was taken in a corpus of 150 trees" in message
+    assert message.startswith(f"{run}: a resumed run keeps its data: --{name} {paths[name]} has other contents")
     assert contents(run) == before
+    paths[name].write_text(trees)
+    settings = json.loads((run / SETTINGS).read_text())
+    del settings["options"]["contents"]
+    (run / SETTINGS).write_text(json.dumps(settings))
+    assert cli.main(["train", "--out", str(run), "--resume", "--steps", "9"]) == 0
 
 
 @pytest.mark.parametrize(
