@@ -143,7 +143,7 @@ def _plain_path(value: Any) -> Any:
 
 def _paths(given: Any) -> list[Path]:
     paths = given if isinstance(given, list) else [given]
-    return [path for path in paths if isinstance(path, Path)]
+    return [Path(path) for path in paths if path is not None]
 
 
 def _digest(paths: Sequence[Path], name: str) -> int:
