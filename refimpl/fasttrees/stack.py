@@ -54,7 +54,7 @@ def stack(
         raise ValueError(f"parameters: {sorted(parameters)} are not those of {n_layers} layers")
     states = [_start(cell_type, p, chunk_size, dilation) for p in layers] if state is None else list(state)
     keeps = [None] * n_layers if keep is None else [*keep, None]
-    distances = [np.zeros(0)] * n_layers
+    distances: list[Float] = [np.zeros(0)] * n_layers
     for k, (p, state_k, keep_k) in enumerate(zip(layers, states, keeps, strict=True)):
         x, states[k], distances[k] = layer(cell_type, p, x, state_k, dilation)
         if keep_k is not None:
