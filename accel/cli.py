@@ -277,8 +277,7 @@ def in_words(error: Exception) -> str:
 
     if isinstance(error, OSError) and error.strerror:
         advice = {errno.EISDIR: ": name a file in it", errno.ENOENT: ": check the name"}.get(error.errno or 0, "")
-        unnamed = "standard output: " if error.errno == errno.ENOSPC else ""
-        return f"{error.filename}: {error.strerror}{advice}" if error.filename else f"{unnamed}{error.strerror}"
+        return f"{error.filename}: {error.strerror}{advice}" if error.filename else error.strerror
     text = error.typed() if isinstance(error, OptionError) else str(error)
     words = " ".join(text.split()) or type(error).__name__
     if isinstance(error, MemoryError):

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from accel.data.files.written import named
 from accel.training.run import TrainingError
 
 LOCK = "run.lock"
@@ -83,11 +84,12 @@ def _take(path: Path) -> int:
 def _write(path: Path, descriptor: int) -> None:
     """Name this process in the locked file; OSError names the file, which is removed, as on a full disk."""
     try:
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
-    except OSError as error:
+        with named(str(path)):
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
+    except OSError:
         path.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
 
 
 def _flock(path: Path, descriptor: int) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from accel.data.files import progress as shown
+from accel.data.files.written import named
 from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint
 from accel.training.communicator import Communicator, serial
@@ -197,8 +198,9 @@ def _train(
             if validation is not None and (is_last or run.step % training.validate_every == 0):
                 line |= _validate(run, validation(), measure, directory)
                 is_last = is_last or run.has_ended()
-            metrics.write(json.dumps(line) + "\n")
-            metrics.flush()
+            with named(str(directory / METRICS)):
+                metrics.write(json.dumps(line) + "\n")
+                metrics.flush()
             is_periodic = is_last or run.step % training.checkpoint_every == 0
             is_due, is_stopped = on_any_rank(run.communicator, run.ops.xp, is_save_due(run), bool(signals))
             is_due = is_due or (run.best is not None and not run.saved_step)  # so that they never lie alone

@@ -25,6 +25,15 @@ def _descriptor(path: Path) -> int | None:
 
 
 @contextmanager
+def named(name: str) -> Iterator[None]:
+    """Name the file in an OSError that has no name, as one of writing to an open file, on a full disk."""
+    try:
+        yield
+    except OSError as error:
+        raise error if error.filename else OSError(error.errno, error.strerror, name) from error
+
+
+@contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write, which replaces the old one only when it is complete.
 
