@@ -87,8 +87,8 @@ class _Parser(argparse.ArgumentParser):
         if match is None:
             raise ValueError(f"{message} (see {self.prog} --help)")
         name, reason = match.groups()
-        for kind, needed in (("int", "a whole number"), ("float", "a number")):
-            reason = re.sub(f"^invalid {kind} value: '(.*)'$", rf"\1: {needed} is needed", reason)
+        for kind, noun in (("int", "a whole number"), ("float", "a number")):
+            reason = re.sub(f"^invalid {kind} value: '(.*)'$", rf"\1: {noun} is needed", reason)
         reason = re.sub("^not allowed with argument (.*)$", r"contradicts \1: give one of them", reason)
         if reason.startswith("contradicts"):
             raise ValueError(f"{name}: {reason}")
@@ -112,9 +112,9 @@ class _Parser(argparse.ArgumentParser):
             action.help = action.help or OPTIONS.get(action.dest, "")
             default = action.default
             if type(default) in (str, int, float) and default != argparse.SUPPRESS:
-                shown = f"{default:,}" if type(default) is int else str(default)
-                if shown not in action.help and str(default) not in action.help:
-                    action.help += f" ({shown})"
+                text = f"{default:,}" if type(default) is int else str(default)
+                if text not in action.help and str(default) not in action.help:
+                    action.help += f" ({text})"
 
     def check_options(self, arguments: Sequence[str]) -> None:
         """Raise ValueError for an option that does not exist, or that takes one value and is given twice."""
@@ -268,8 +268,8 @@ def mistakes() -> tuple[type[Exception], ...]:
     from accel.training.checkpoint import CheckpointError
     from accel.training.run import TrainingError
 
-    known = ValueError, OSError, MemoryError, ModuleNotFoundError
-    return *known, accel.BackendUnavailable, CheckpointError, TrainingError
+    error_types = ValueError, OSError, MemoryError, ModuleNotFoundError
+    return *error_types, accel.BackendUnavailable, CheckpointError, TrainingError
 
 
 def in_words(error: Exception) -> str:

@@ -105,19 +105,19 @@ def _write_sheet(options: argparse.Namespace) -> None:
     pairs = list(read_parallel(source, target))
     if options.sentences > len(pairs):
         raise ValueError(f"--sentences {options.sentences}: {source} has {len(pairs)}: give at most that many")
-    drawn = draw(options.sentences, len(pairs), options.seed)
+    sample = draw(options.sentences, len(pairs), options.seed)
     for model in models:
-        check_sources(model, str(source), {i + 1: pairs[i][0] for i, _ in drawn}, options.extra_length)
-    sources, references = zip(*(pairs[i] for i, _ in drawn), strict=True)
+        check_sources(model, str(source), {i + 1: pairs[i][0] for i, _ in sample}, options.extra_length)
+    sources, references = zip(*(pairs[i] for i, _ in sample), strict=True)
     first, second = (_outputs(ops, *system, sources, options) for system in zip(names, models, strict=True))
     items = [
         item(number, " ".join(sources[number]), " ".join(references[number]), (one, two) if is_a else (two, one))
-        for number, ((_, is_a), one, two) in enumerate(zip(drawn, first, second, strict=True))
+        for number, ((_, is_a), one, two) in enumerate(zip(sample, first, second, strict=True))
     ]
     about: dict[str, Any] = {"checkpoints": [str(model.path) for model in models], "source": str(source)}
-    about |= {"reference": str(target), "lines": [i + 1 for i, _ in drawn], "seed": options.seed}
+    about |= {"reference": str(target), "lines": [i + 1 for i, _ in sample], "seed": options.seed}
     about |= {name: getattr(options, name) for name in (*SEARCH, "average")}
-    letters = {each.id: "A" if is_a else "B" for each, (_, is_a) in zip(items, drawn, strict=True)}
+    letters = {each.id: "A" if is_a else "B" for each, (_, is_a) in zip(items, sample, strict=True)}
     write_text(files.key, key_text(Key(names, letters, about)))
     write_text(files.sheet, sheet_text(items))
     write_text(files.page, page(items, files.sheet.name))
@@ -138,9 +138,9 @@ def _files(out: Path) -> Files:
 
 def _named_runs(texts: Sequence[str]) -> tuple[tuple[str, str], list[Path]]:
     """Return the names and the paths of two runs; without a name a run has that of its directory."""
-    given = [named(text) for text in texts]
-    paths = [Path(path) for _, path in given]
-    one, other = (name or path.resolve().name for (name, _), path in zip(given, paths, strict=True))
+    runs = [named(text) for text in texts]
+    paths = [Path(path) for _, path in runs]
+    one, other = (name or path.resolve().name for (name, _), path in zip(runs, paths, strict=True))
     if one == other:
         raise ValueError(f"{texts[1]}: is called {other}, as the first run is; give NAME={paths[1]}")
     return (one, other), paths
@@ -164,9 +164,9 @@ def _outputs(
 ) -> list[str]:
     """Return the output for every source; a message says how many have no end, and are cut at their limit."""
     outputs = translations(ops, model, sources, **{name: getattr(options, name) for name in SEARCH})
-    if cut := sum(output.limit is not None for output in outputs):
+    if n_cut := sum(output.limit is not None for output in outputs):
         limits = f"raise --extra-length ({options.extra_length})"
-        print(f"grove: {name}: {cut} of {len(outputs)} outputs are cut at their limit: {limits}", file=sys.stderr)
+        print(f"grove: {name}: {n_cut} of {len(outputs)} outputs are cut at their limit: {limits}", file=sys.stderr)
     return [" ".join(str(output).split()) for output in outputs]
 
 

@@ -113,12 +113,12 @@ def _check_options(options: argparse.Namespace) -> None:
 
 def _check_input(options: argparse.Namespace) -> None:
     """Raise PictureError if the input is empty, or is a file where words are needed."""
-    text, given = " ".join(options.input), GIVEN[options.kind]
+    text, source = " ".join(options.input), GIVEN[options.kind]
     if not text.strip():
-        raise PictureError(f"{options.kind}: the input is empty: give {given}")
-    if given == GIVEN["parse"] and all(map(os.path.isfile, options.input)):
+        raise PictureError(f"{options.kind}: the input is empty: give {source}")
+    if source == GIVEN["parse"] and all(map(os.path.isfile, options.input)):
         use = f'"$(head -n 1 {quote(options.input[0])})" for those of its first line'
-        raise PictureError(f"{text}: a file, but draw {options.kind} takes {given}: type {use}")
+        raise PictureError(f"{text}: a file, but draw {options.kind} takes {source}: type {use}")
 
 
 def _read_tree(options: argparse.Namespace, reading: Reading) -> Sentence:

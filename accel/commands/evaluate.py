@@ -32,25 +32,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data", type=Path, help="the test data (default: those of the run's options)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
-    written = parser.add_argument_group("of tasks whose targets or summaries are written")
-    written.add_argument("--write", type=Path, metavar="FILE", help="what the first model writes, one output a line")
+    group = parser.add_argument_group("of tasks whose targets or summaries are written")
+    group.add_argument("--write", type=Path, metavar="FILE", help="what the first model writes, one output a line")
     help_text = "the mean of the last K checkpoints alone (default: the best, and the mean of up to eight)"
-    written.add_argument("--average", type=at_least(1), metavar="K", help=help_text)
-    written.add_argument("--beam", type=at_least(1), help="of an encoder-decoder: unfinished sequences kept (4)")
+    group.add_argument("--average", type=at_least(1), metavar="K", help=help_text)
+    group.add_argument("--beam", type=at_least(1), help="of an encoder-decoder: unfinished sequences kept (4)")
     help_text = "of an encoder-decoder: exponent of (5 + length) / 6 (0.6)"
-    written.add_argument("--length-penalty", type=up_to(MOST_PENALTY), metavar="A", help=help_text)
+    group.add_argument("--length-penalty", type=up_to(MOST_PENALTY), metavar="A", help=help_text)
     help_text = "of an encoder-decoder: tokens that a target may have more than its source (50)"
-    written.add_argument("--extra-length", type=at_least(0), metavar="N", help=help_text)
+    group.add_argument("--extra-length", type=at_least(0), metavar="N", help=help_text)
     help_text = "of a GPST or GPT-2: hypotheses that each word is drawn from (default: as it was trained)"
-    written.add_argument("--top-k", type=at_least(1), metavar="K", help=help_text)
+    group.add_argument("--top-k", type=at_least(1), metavar="K", help=help_text)
     help_text = "of a GPST: draw every action by itself, instead of words with the actions before them"
-    written.add_argument("--no-sync", dest="sync", action="store_false", default=None, help=help_text)
+    group.add_argument("--no-sync", dest="sync", action="store_false", default=None, help=help_text)
 
 
 def run(options: argparse.Namespace) -> int:
     check_outs(options, "write")
-    given = {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
-    evaluate_run(accel.load(options.backend), options.run, options.data, **given)
+    writing_options = {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
+    evaluate_run(accel.load(options.backend), options.run, options.data, **writing_options)
     return 0
 
 
@@ -65,18 +65,18 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
     _, settings = load_settings(directory)
     name = settings.get("task", "trees")
     task = import_module(f"accel.tasks.{name}")
-    generates, own = getattr(task, "GENERATES", False), test_data(settings)
-    is_own = own is not None and data is not None and os.path.realpath(own) == os.path.realpath(data)
-    other = None if is_own or (own is None and not generates) else data
-    named = ({"data": other.name} if other is not None else {}) | given
-    if search := ",".join(f"{name}={value}" for name, value in named.items() if name != "write"):
+    generates, run_data = getattr(task, "GENERATES", False), test_data(settings)
+    is_own = run_data is not None and data is not None and os.path.realpath(run_data) == os.path.realpath(data)
+    other = None if is_own or (run_data is None and not generates) else data
+    name_parts = ({"data": other.name} if other is not None else {}) | given
+    if search := ",".join(f"{name}={value}" for name, value in name_parts.items() if name != "write"):
         results = f"{results.removesuffix('.json')}.{search}.json"
     check_out(directory / results, "the scores")
     if other is not None:
         _refuse_other_data(directory / results, other)
     if not hasattr(task, "evaluate"):
         raise ValueError(f"{directory}: the task {name} has no test: see grove perplexity and grove parse --gold")
-    data = data or own
+    data = data or run_data
     if data is None and not generates:
         raise ValueError(f"evaluate: --data is missing: the options of {directory} name no test data")
     test_path = None if data is None else Path(data)
@@ -87,14 +87,14 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
             reads = (Path(str(file)) for file in task.tested_files(test_path, settings))
             check_unread(write, "--write", (test_path, *reads))
     model = open_model(ops, path)
-    taken = task.evaluation_options(model) if hasattr(task, "evaluation_options") else ()
+    choices = task.evaluation_options(model) if hasattr(task, "evaluation_options") else ()
     for option in given:
-        if option not in taken:
-            use = f"; use {', '.join(typed(name) for name in taken)}" if taken else ""
+        if option not in choices:
+            use = f"; use {', '.join(typed(name) for name in choices)}" if choices else ""
             raise ValueError(f"{typed(option)}: is not for {with_article(kind_of(model))} of the task {name}{use}")
     scores: dict[str, Any] = task.evaluate(ops, model, test_path, settings, **given)
-    stored = scores if other is None else {"data": os.path.realpath(other)} | scores
-    write_text(directory / results, json.dumps(stored, indent=2) + "\n")
+    content = scores if other is None else {"data": os.path.realpath(other)} | scores
+    write_text(directory / results, json.dumps(content, indent=2) + "\n")
     lines = {
         f"{name} {key}".rstrip(): number
         for name, value in scores.items()

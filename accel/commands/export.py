@@ -58,7 +58,7 @@ def card_of(model: Model, name: str, license_name: str) -> str:
     figures = "".join(f"| {key} | {value} |\n" for key, value in _figures(model))
     data = "".join(f"- {line}\n" for line in _data(settings)) or "The run names no data.\n"
     command = shlex.join(command_of(settings)) if "set" in settings else "grove import"
-    said = "None is stated." if license_name == "unknown" else f"{license_name}."
+    licence = "None is stated." if license_name == "unknown" else f"{license_name}."
     return f"""---
 library_name: grove-lm
 license: {license_name}
@@ -93,7 +93,7 @@ model = trained.open("{name}")
 {_lengthened(settings)}
 ## Licence
 
-Of the weights: {said} The data have licences of their own.
+Of the weights: {licence} The data have licences of their own.
 """
 
 

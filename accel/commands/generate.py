@@ -35,8 +35,8 @@ def run(options: argparse.Namespace) -> int:
     model = open_model(ops, options.checkpoint)
     require(model, TEXTS)
     context = [] if options.context is None else list(_read(model, options.context))
-    given = {name: getattr(options, name) for name in ("words", "top_k", "seed", "sync")}
-    text = draw_text(ops, model, options.prefix.split(), context=context, **given)
+    settings = {name: getattr(options, name) for name in ("words", "top_k", "seed", "sync")}
+    text = draw_text(ops, model, options.prefix.split(), context=context, **settings)
     if text.full is not None:
         print(f"grove: after {text.full} tokens the context is full", file=sys.stderr)
     print(text)

@@ -77,12 +77,12 @@ def _import_albert(options: argparse.Namespace) -> None:
         if getattr(options, name) is not None:
             raise ValueError(f"--{name}: is for language models of FastTrees; leave it out")
     config, parameters, pieces = read_albert(options.weights)
-    drawn = {name: x for name, x in albert.initialise(config, 0).items() if name not in parameters}
-    if drawn:
-        heads = [name for name in HEADS if any(key.startswith(name) for key in drawn)]
+    new_parameters = {name: x for name, x in albert.initialise(config, 0).items() if name not in parameters}
+    if new_parameters:
+        heads = [name for name in HEADS if any(key.startswith(name) for key in new_parameters)]
         print(f"not among the weights, drawn at random: {', '.join(heads)}")
     settings = {"task": "masked_words", "data": None, "validation": None, "test": None}
-    _write(options.out, "albert", config, parameters | drawn, pieces, settings)
+    _write(options.out, "albert", config, parameters | new_parameters, pieces, settings)
 
 
 def _write(

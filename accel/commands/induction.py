@@ -95,31 +95,31 @@ def run(options: argparse.Namespace) -> int:
     if against not in (*titles, *BASELINES, ORACLE):
         raise ValueError(f"--against {against}: choose a row of {', '.join((*titles, *BASELINES, ORACLE))}")
     all_gold = list(read_gold(options.gold, options.convention))
-    skipped = [unread(member.model, member.way, all_gold) for member in members]
-    left_out = set().union(*skipped)
+    skip_reasons = [unread(member.model, member.way, all_gold) for member in members]
+    left_out = set().union(*skip_reasons)
     gold = [sentence for number, sentence in enumerate(all_gold) if number not in left_out]
     if not gold:
-        first = next(reasons[0] for reasons in skipped if 0 in reasons)
+        first = next(reasons[0] for reasons in skip_reasons if 0 in reasons)
         raise LineError(options.gold, all_gold[0].line, f"{first}; no sentence of this file can be read by all models")
     spans: dict[str, list[list[Spans]]] = {}
     for member in members:
         spans.setdefault(member.title, []).append(_parse(ops, member, gold, options.batch_size))
     rows = {title: row(gold, member_spans, options.preset) for title, member_spans in spans.items()}
     rows |= baselines(gold, options.preset, options.seeds)
-    compared = {title: _compare(scores, rows[against]) for title, scores in rows.items()}
+    comparisons = {title: _compare(scores, rows[against]) for title, scores in rows.items()}
     with figures(options.out):
-        _print_scores(rows, compared, against)
+        _print_scores(rows, comparisons, against)
         _print_recall(rows, gold)
         print(f"\nover {len(gold)} of {len(all_gold)} sentences")
-        for member, reasons in zip(members, skipped, strict=True):
+        for member, reasons in zip(members, skip_reasons, strict=True):
             for number in sorted(reasons)[:1]:
                 reason = f"the first {place(options.gold, all_gold[number].line)}: {reasons[number]}"
                 print(f"{member.title}, {member.model.path}: sentences it cannot read: {len(reasons)}, {reason}")
     if options.out is not None:
-        content = _content(options, members, rows, compared) | {
+        content = _content(options, members, rows, comparisons) | {
             "against": against,
             "sentences": len(gold),
-            "left_out": {str(number + 1): _reasons(members, skipped, number) for number in sorted(left_out)},
+            "left_out": {str(number + 1): _reasons(members, skip_reasons, number) for number in sorted(left_out)},
         }
         write_out(options.out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return 0
@@ -178,7 +178,7 @@ def _ends(interval: Interval | None) -> tuple[float, float] | None:
     return None if interval is None else (interval.low, interval.high)
 
 
-def _print_scores(rows: Mapping[str, Row], compared: Mapping[str, Mapping[str, Any]], against: str) -> None:
+def _print_scores(rows: Mapping[str, Row], comparisons: Mapping[str, Mapping[str, Any]], against: str) -> None:
     """Print the F1 of every row, and its difference from the row `against`."""
     head = [
         "seeds",
@@ -192,7 +192,7 @@ def _print_scores(rows: Mapping[str, Row], compared: Mapping[str, Mapping[str, A
     ]
     lines = [["", *head]]
     for title, scores in rows.items():
-        beside = compared[title]
+        beside = comparisons[title]
         line = [title, str(len(scores.scores)), f"{scores.sentence_f1:.1f}", _shown(beside["interval"])]
         line += ["-" if scores.spread is None else f"{scores.spread:.2f}", f"{scores.corpus_f1:.1f}"]
         if title == against:
@@ -218,9 +218,9 @@ def _shown(ends: tuple[float, float] | None) -> str:
     return "-" if ends is None else f"{ends[0]:.1f} to {ends[1]:.1f}"
 
 
-def _reasons(members: Sequence[Member], skipped: Sequence[Mapping[int, str]], number: int) -> dict[str, str]:
+def _reasons(members: Sequence[Member], skip_reasons: Sequence[Mapping[int, str]], number: int) -> dict[str, str]:
     """Return for every row why a sentence cannot be read there."""
-    of_members = zip(members, skipped, strict=True)
+    of_members = zip(members, skip_reasons, strict=True)
     return {member.title: reasons[number] for member, reasons in of_members if number in reasons}
 
 
@@ -228,7 +228,7 @@ def _content(
     options: argparse.Namespace,
     members: Sequence[Member],
     rows: Mapping[str, Row],
-    compared: Mapping[str, Mapping[str, Any]],
+    comparisons: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Return the content of --out: the options, and for every row its members and their mean."""
     paths = {title: [str(member.model.path) for member in members if member.title == title] for title in rows}
@@ -238,7 +238,7 @@ def _content(
             "sentence_f1": scores.sentence_f1,
             "corpus_f1": scores.corpus_f1,
             "spread": scores.spread,
-            **compared[title],
+            **comparisons[title],
             "checkpoints": paths[title],
             "members": [asdict(member) for member in scores.scores],
         }

@@ -99,8 +99,8 @@ def _settings(settings: Mapping[str, Any]) -> list[list[str]]:
     """Return the task and the files that a run's options name."""
     task = ", ".join(settings[key] for key in ("task", "name") if settings.get(key))  # the name of a set of GLUE
     rows = [["task", task]] if task else []
-    given = {name: settings[name] for name in _DATA if settings.get(name) is not None}
-    return rows + [[name, " ".join(value) if isinstance(value, list) else value] for name, value in given.items()]
+    data = {name: settings[name] for name in _DATA if settings.get(name) is not None}
+    return rows + [[name, " ".join(value) if isinstance(value, list) else value] for name, value in data.items()]
 
 
 def _times(lines: Sequence[Mapping[str, float]], newest: Path, settings: Mapping[str, Any]) -> list[list[str]]:

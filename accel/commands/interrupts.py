@@ -20,9 +20,9 @@ def heard() -> Iterator[None]:
     """
     before = sys.unraisablehook
 
-    def again(lost: sys.UnraisableHookArgs) -> None:
-        if not issubclass(lost.exc_type, KeyboardInterrupt):
-            before(lost)
+    def again(error: sys.UnraisableHookArgs) -> None:
+        if not issubclass(error.exc_type, KeyboardInterrupt):
+            before(error)
             return
         timer = Timer(AGAIN, _thread.interrupt_main)
         timer.daemon = True

@@ -43,6 +43,6 @@ def _table(lines: list[Line]) -> list[list[str]]:
     rows = [["metric", "last", "step", "least", "step", "greatest", "step"]]
     for name in dict.fromkeys(name for line in lines for name in line if name != "step"):
         steps = [line for line in lines if name in line]
-        chosen = (steps[-1], min(steps, key=lambda line: line[name]), max(steps, key=lambda line: line[name]))
-        rows.append([name, *(cell for line in chosen for cell in (f"{line[name]:.6g}", f"{line['step']:,}"))])
+        summary = (steps[-1], min(steps, key=lambda line: line[name]), max(steps, key=lambda line: line[name]))
+        rows.append([name, *(cell for line in summary for cell in (f"{line[name]:.6g}", f"{line['step']:,}"))])
     return rows

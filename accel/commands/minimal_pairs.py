@@ -87,20 +87,20 @@ def run(options: argparse.Namespace) -> int:
     search = surprisals_of(ops, model, options, others)
     reading: dict[str, Any] = {"measure": options.measure, "change": change, "batch_size": options.batch_size}
     reading["processes"] = processes(ops, model)
-    judged = judge(ops, model, pairs, progress=partial(progress, unit="sentence"), **reading, **search)
+    judgements = judge(ops, model, pairs, progress=partial(progress, unit="sentence"), **reading, **search)
     paradigms: dict[str, list[Judged]] = {}
-    for one in judged:
+    for one in judgements:
         paradigms.setdefault(one.pair.paradigm, []).append(one)
     paradigms = dict(sorted(paradigms.items()))
     accuracies = {name: accuracy(members) for name, members in paradigms.items()}
     means = _means(paradigms, published)
-    skipped = [one for one in judged if one.skipped]
+    skips = [one for one in judgements if one.skipped]
     with figures(options.out):
         _print(paradigms, accuracies, means, published)
-        unknown, count = unknown_words(model, judged)
+        unknown, count = unknown_words(model, judgements)
         print(f"unknown words: {unknown} of {count}")
-        for one in skipped[:1]:
-            print(f"skipped: {len(skipped)} of {len(judged)} pairs, the first {one.pair.place}: {one.skipped}")
+        for one in skips[:1]:
+            print(f"skipped: {len(skips)} of {len(judgements)} pairs, the first {one.pair.place}: {one.skipped}")
     if options.out is not None:
         content = _settings(options, search) | _content(paradigms, accuracies, means)
         write_out(options.out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
@@ -143,11 +143,11 @@ def _means(paradigms: Paradigms, published: Published) -> dict[str, dict[str, An
     names_of["mean over paradigms"] = list(paradigms)
     means = {}
     for title, names in names_of.items():
-        judged = [name for name in names if not all(one.skipped for one in paradigms[name])]
-        keys = [(name, one_of[name].phenomenon) for name in judged]
+        judged_names = [name for name in names if not all(one.skipped for one in paradigms[name])]
+        keys = [(name, one_of[name].phenomenon) for name in judged_names]
         means[title] = {
-            "paradigms": len(judged),
-            "accuracy": mean_accuracy(paradigms[name] for name in judged),
+            "paradigms": len(judged_names),
+            "accuracy": mean_accuracy(paradigms[name] for name in judged_names),
             "published": {model: published_mean(accuracies, keys) for model, accuracies in published.items()},
         }
     pairs = [one for members in paradigms.values() for one in members]
@@ -163,10 +163,10 @@ def _print(
 ) -> None:
     """Print a line for every paradigm, and one for every mean."""
     rows = [["paradigm", "right", "pairs", "ties", "skipped", "accuracy", "95 % interval", *published]]
-    for name, judged in paradigms.items():
-        skipped = sum(bool(one.skipped) for one in judged)
-        counts = sum(one.right for one in judged), len(judged) - skipped, sum(one.tie for one in judged), skipped
-        key = name, judged[0].pair.phenomenon
+    for name, members in paradigms.items():
+        n_skipped = sum(bool(one.skipped) for one in members)
+        counts = sum(one.right for one in members), len(members) - n_skipped, sum(one.tie for one in members), n_skipped
+        key = name, members[0].pair.phenomenon
         published_cells = [shown(of_model.get(key)) for of_model in published.values()]
         rows.append([name, *map(str, counts), *_cells(accuracies[name]), *published_cells])
     print_table(rows, n_names=1)
@@ -201,12 +201,12 @@ def _content(
         "means": {title: dict(mean) | {"accuracy": _as_json(mean["accuracy"])} for title, mean in means.items()},
         "paradigms": {
             name: {
-                "phenomenon": judged[0].pair.phenomenon,
-                "field": judged[0].pair.field,
+                "phenomenon": members[0].pair.phenomenon,
+                "field": members[0].pair.field,
                 "accuracy": _as_json(accuracies[name]),
-                "pairs": [_item(one) for one in judged],
+                "pairs": [_item(one) for one in members],
             }
-            for name, judged in paradigms.items()
+            for name, members in paradigms.items()
         },
     }
 

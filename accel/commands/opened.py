@@ -207,19 +207,19 @@ def written_line_by_line(
     path: Path, lines: Iterable[Sequence[str]], results: Iterable[T], text: Callable[[T], str]
 ) -> list[T]:
     """Write a result for every line that has words as soon as it is there, and a blank line for others; return all."""
-    found = []
+    all_results = []
 
     def texts() -> Iterator[str]:
         for result in results:
-            found.append(result)
+            all_results.append(result)
             yield text(result)
 
     with growing(path) as file:
         for line in line_by_line(lines, texts()):
             file.write(f"{line}\n".encode())
             file.flush()
-    found.extend(results)  # there are none: this ends the progress
-    return found
+    all_results.extend(results)  # there are none: this ends the progress
+    return all_results
 
 
 def figures(*paths: Path | None) -> AbstractContextManager[Any]:

@@ -125,19 +125,19 @@ def run(options: argparse.Namespace) -> int:
     sentences = [words for words in lines if words]
     out, spans = options.out or (None if gold else Path("-")), {}
     for name, model in zip(_names(models, options.mode), models, strict=True):
-        found = find_spans(ops, model, sentences, processes=processes(ops, model), **parsing)
-        found = progress(found, len(sentences), printed=out is not None and is_standard(out))
-        spans[name] = list(found) if out is None else _written(out, lines, sentences, found)
+        parses = find_spans(ops, model, sentences, processes=processes(ops, model), **parsing)
+        parses = progress(parses, len(sentences), printed=out is not None and is_standard(out))
+        spans[name] = list(parses) if out is None else _written(out, lines, sentences, parses)
     if gold:
         _beside_gold(ops, models, gold, spans, options)
     return 0
 
 
 def _written(
-    out: Path, lines: Iterable[Sequence[str]], sentences: Sequence[Sequence[str]], found: Iterable[Spans]
+    out: Path, lines: Iterable[Sequence[str]], sentences: Sequence[Sequence[str]], parses: Iterable[Spans]
 ) -> list[Spans]:
     """Write every tree as soon as it is found, and return all of them."""
-    pairs = zip(found, sentences, strict=True)
+    pairs = zip(parses, sentences, strict=True)
     return [spans for spans, _ in written_line_by_line(out, lines, pairs, lambda pair: str(induced_tree(*pair)))]
 
 
@@ -195,9 +195,9 @@ def _draw(
         trees = {name: next(parse(**mode, **search)) for name, mode in modes.items()}
     preset = options.preset or "fasttrees"
     scores = {name: _f1(sentence, tree, preset) for name, tree in trees.items()}
-    named = {f"{name}, F1 {scores[name]}" if scores[name] else name: tree for name, tree in trees.items()}
+    titled_trees = {f"{name}, F1 {scores[name]}" if scores[name] else name: tree for name, tree in trees.items()}
     title = f"{options.gold.name}, tree {number}"
-    save(draw_parses(sentence.words, sentence.constituents, named, title), options.picture)
+    save(draw_parses(sentence.words, sentence.constituents, titled_trees, title), options.picture)
 
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:

@@ -43,19 +43,19 @@ def run(options: argparse.Namespace) -> int:
         _print(result)
         print(f"words           {result.n_words}")
         return 0
-    opened = models.open_models(options)
-    if options.count_ends and not of_words(opened.models[0]):
+    ensemble = models.open_models(options)
+    if options.count_ends and not of_words(ensemble.models[0]):
         raise ValueError(
-            f"--count-ends: {opened.models[0].path} is of trees, which have no event of an end: leave it out"
+            f"--count-ends: {ensemble.models[0].path} is of trees, which have no event of an end: leave it out"
         )
     if options.proposals is not None:
-        sentences = proposed.read_sentences(options, opened.reading, opened.models[0])
+        sentences = proposed.read_sentences(options, ensemble.reading, ensemble.models[0])
     else:
         left_out = list[int]()
-        sentences = given_proposals(options.trees, None, opened.reading, left_out)
+        sentences = given_proposals(options.trees, None, ensemble.reading, left_out)
         if left_out:
             print(f"grove: {options.trees}: {len(left_out)} trees without tags left out", file=sys.stderr)
-    result = proposed.asked(word_perplexity, opened, sentences)
+    result = proposed.asked(word_perplexity, ensemble, sentences)
     if options.rows is not None:
         values = (["" if logp is None else f"{logp:.6f}"] for logp in result.sentence_logps)
         proposed.write_rows(options.rows, sentences, "log p", values)

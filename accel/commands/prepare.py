@@ -96,10 +96,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _ptb(options: argparse.Namespace) -> None:
     """Write every split twice: with its words, and without tags over the words and classes that models read."""
-    chosen = dict(zip(SPLITS, options.sections or ("2-21", "24", "23"), strict=True))
-    files = {split: section_files(options.path, text) for split, text in chosen.items()}
+    sections = dict(zip(SPLITS, options.sections or ("2-21", "24", "23"), strict=True))
+    files = {split: section_files(options.path, text) for split, text in sections.items()}
     options.out.mkdir(parents=True, exist_ok=True)
-    for split, text in chosen.items():
+    for split, text in sections.items():
         documents = (list(read_document(path)) for path in files[split])
         counts = _write(options.out / f"{split}.trees", progress(documents, len(files[split]), "document", label=split))
         _print_counts(split, counts, WSJ.get(text))
@@ -110,7 +110,7 @@ def _ptb(options: argparse.Namespace) -> None:
         documents = ([_with_classes(path, sentence, vocabulary) for sentence in group] for _, group in groups)
         _write(options.out / f"{split}.unk.trees", documents)
     held_out = chain.from_iterable(read_treebank(paths[split]) for split in SPLITS[1:])
-    _print_vocabulary(vocabulary, held_out, is_published=chosen["train"] == "2-21")
+    _print_vocabulary(vocabulary, held_out, is_published=sections["train"] == "2-21")
 
 
 def _with_classes(path: Path, sentence: Sentence, vocabulary: Vocabulary) -> Tree:
@@ -124,25 +124,25 @@ def _with_classes(path: Path, sentence: Sentence, vocabulary: Vocabulary) -> Tre
 
 def _print_vocabulary(vocabulary: Vocabulary, held_out: Iterable[Tree], *, is_published: bool) -> None:
     """Print the parts of the vocabulary, and its sizes beside those that the paper prints."""
-    known = set(vocabulary.terminals)
-    n_classes = sum(word.split("-")[0] == "UNK" for word in known)
-    unknown = {word for tree in held_out for word in words(tree)} - known
-    n_elsewhere = len({unknown_class(word, known) for word in unknown} - known)
-    _print("known words", len(known) - n_classes)
+    known_words = set(vocabulary.terminals)
+    n_classes = sum(word.split("-")[0] == "UNK" for word in known_words)
+    unknown = {word for tree in held_out for word in words(tree)} - known_words
+    n_elsewhere = len({unknown_class(word, known_words) for word in unknown} - known_words)
+    _print("known words", len(known_words) - n_classes)
     _print("unknown classes", n_classes)
     _print("classes elsewhere", n_elsewhere)
     _print("labels", len(vocabulary.labels))
     _print("ids of trees", len(vocabulary), PTB_IDS["trees"] if is_published else None)
-    _print("ids of words", 2 + len(known), PTB_IDS["words"] if is_published else None)
+    _print("ids of words", 2 + len(known_words), PTB_IDS["words"] if is_published else None)
 
 
 def _bllip(options: argparse.Namespace) -> None:
     parts = BLLIP_LG if options.ids is None else read_parts(options.ids)
     options.out.mkdir(parents=True, exist_ok=True)
     for split in SPLITS:
-        chosen = [part for part in parts if part.split == split]
-        if chosen:
-            documents = chain.from_iterable(documents_of(options.path, part) for part in chosen)
+        split_parts = [part for part in parts if part.split == split]
+        if split_parts:
+            documents = chain.from_iterable(documents_of(options.path, part) for part in split_parts)
             counts = _write(options.out / f"{split}.trees", progress(documents, None, "document", label=split))
             _print_counts(split, counts, BLLIP.get(split) if options.ids is None else None)
 

@@ -25,10 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     models.check_outs(options, "out", "rows")
-    opened = models.open_models(options)
+    ensemble = models.open_models(options)
     parameters = COLLINS if options.parameters is None else _read_parameters(options.parameters)
-    sentences = proposed.read_sentences(options, opened.reading, opened.models[0])
-    best = proposed.asked(choose, opened, sentences)
+    sentences = proposed.read_sentences(options, ensemble.reading, ensemble.models[0])
+    best = proposed.asked(choose, ensemble, sentences)
     chosen_trees = [None if ranked is None else ranked[0] for ranked in best]
     if options.out is not None:
         models.write_out(options.out, "".join(f"{'' if tree is None else tree}\n" for tree in chosen_trees))
@@ -40,8 +40,8 @@ def run(options: argparse.Namespace) -> int:
         ]
         proposed.write_rows(options.rows, sentences, "log p\tmatched\tgold\tchosen", values)
     with models.figures(options.out, options.rows):
-        skipped = (value for name, value in summary(sentences) if name == "skipped")
-        print_score(score, sentences.gold, skipped)
+        skip_counts = (value for name, value in summary(sentences) if name == "skipped")
+        print_score(score, sentences.gold, skip_counts)
     return 0
 
 

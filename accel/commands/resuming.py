@@ -48,10 +48,10 @@ def require_same_options(directory: Path, stored: Mapping[str, Any], options: ar
     different = {}
     for name, value in plain(options).items():
         old = stored.get(name, value)
-        given = getattr(options, name)
-        is_path = isinstance(given, Path) or (isinstance(given, list) and name in _PATHS)
+        option = getattr(options, name)
+        is_path = isinstance(option, Path) or (isinstance(option, list) and name in _PATHS)
         is_moved = is_path and isinstance(old, str) and isinstance(value, str) and _same_file(old, value)
-        if name not in _FREE and value != old and not (is_moved or _are_moved(given, old, value)):
+        if name not in _FREE and value != old and not (is_moved or _are_moved(option, old, value)):
             different[_option(name)] = (_shown(old), _shown(value))
     runs.require_same(directory, different)
 
@@ -75,14 +75,14 @@ def require_same_settings(
     directory: Path, stored: Mapping[str, Any], options: argparse.Namespace, job: Job
 ) -> dict[str, Change]:
     """Return the settings that change; raise TrainingError, which names options, if one of them may not."""
-    given = [name for name, text in _by_name(options.set).items() if text not in stored.get("set", ())]
-    names = {name: f"--set {name}" for name in given}
+    new_names = [name for name, text in _by_name(options.set).items() if text not in stored.get("set", ())]
+    names = {name: f"--set {name}" for name in new_names}
     names |= {name: _option(name) for name in _OF_SETTINGS[:-1] if getattr(options, name) is not None}
     different = resumed_settings.changes(read_state(directory / NEWEST), job.config, job.training)
     refused = {
         names.get(name, name): (_shown(old), _shown(new))
         for name, (old, new) in different.items()
-        if not resumed_settings.may_change(name, different) or (name in given and name not in resumed_settings.FREE)
+        if not resumed_settings.may_change(name, different) or (name in new_names and name not in resumed_settings.FREE)
     }
     runs.require_same(directory, refused)
     return different
@@ -141,8 +141,8 @@ def _plain_path(value: Any) -> Any:
     return str(value.resolve()) if isinstance(value, Path) else value
 
 
-def _paths(given: Any) -> list[Path]:
-    paths = given if isinstance(given, list) else [given]
+def _paths(value: Any) -> list[Path]:
+    paths = value if isinstance(value, list) else [value]
     return [Path(path) for path in paths if path is not None]
 
 
@@ -150,8 +150,8 @@ def _digest(paths: Sequence[Path], name: str) -> int:
     """Return a checksum of the files; of a folder those that are named as data for training or validation."""
     checksum = 0
     for path in paths:
-        named = PARTS["train"] + PARTS["validation"] if name == "data" else PARTS[name]
-        files = [path] if path.is_file() else sorted(file for file in path.glob("*") if file.name.startswith(named))
+        prefixes = PARTS["train"] + PARTS["validation"] if name == "data" else PARTS[name]
+        files = [path] if path.is_file() else sorted(file for file in path.glob("*") if file.name.startswith(prefixes))
         for file in filter(Path.is_file, files):
             with file.open("rb") as lines:
                 while block := lines.read(_BLOCK):
@@ -164,11 +164,11 @@ def _by_name(texts: list[str]) -> dict[str, str]:
     return {text.partition("=")[0]: text for text in texts}
 
 
-def _are_moved(given: Any, old: Any, value: Any) -> bool:
+def _are_moved(option: Any, old: Any, value: Any) -> bool:
     """Return whether an option names several files, of which each was moved or is as before."""
-    if not (isinstance(given, list) and isinstance(old, list) and isinstance(value, list) and len(old) == len(value)):
+    if not (isinstance(option, list) and isinstance(old, list) and isinstance(value, list) and len(old) == len(value)):
         return False
-    are_paths = all(isinstance(path, Path) for path in given)
+    are_paths = all(isinstance(path, Path) for path in option)
     return are_paths and all(one == other or _same_file(one, other) for one, other in zip(old, value, strict=True))
 
 

@@ -56,28 +56,28 @@ def _score_text(options: argparse.Namespace) -> int:
 
 
 def _score_trees(options: argparse.Namespace) -> int:
-    opened = models.open_models(options)
-    model = opened.models[0]
+    ensemble = models.open_models(options)
+    model = ensemble.models[0]
     lines = list[int]()  # of trees that are left out
-    sentences = list(read_whole(options.trees, opened.reading, lines))
+    sentences = list(read_whole(options.trees, ensemble.reading, lines))
     unread = [LineError(options.trees, line, _LEFT_OUT) for line in lines]
-    found = unknown(options.trees, sentences, model.vocabulary)
+    tree_errors = unknown(options.trees, sentences, model.vocabulary)
     places = [*(sentence.line for sentence in sentences), *lines]
-    if opened.reading.documents == "none":  # a line may hold several trees, which have numbers
+    if ensemble.reading.documents == "none":  # a line may hold several trees, which have numbers
         numbers = [sentence.document for sentence in sentences]
         places = [*numbers, *sorted(set(range(len(places))).difference(numbers))]
-    errors = [error for _, error in sorted(zip(places, [*found, *unread], strict=True), key=lambda pair: pair[0])]
+    errors = [error for _, error in sorted(zip(places, [*tree_errors, *unread], strict=True), key=lambda pair: pair[0])]
     scored = [number for number, error in enumerate(errors) if error is None]
     reasons = [error for error in errors if error is not None]
     if not scored:
         raise reasons[0]
     for error in reasons:
         print(f"grove: not scored: {error}", file=sys.stderr)
-    known = [sentence for sentence, error in zip(sentences, found, strict=True) if error is None]
-    corpus = encode_sentences(options.trees, known, model.vocabulary)
+    known_sentences = [sentence for sentence, error in zip(sentences, tree_errors, strict=True) if error is None]
+    corpus = encode_sentences(options.trees, known_sentences, model.vocabulary)
     if options.tokens:
         print("tree", "token", "type", "logp", sep="\t")
-    events = event_logps(opened.ops, opened.models, corpus, **opened.scoring)
+    events = event_logps(ensemble.ops, ensemble.models, corpus, **ensemble.scoring)
     n_printed = 0
     for row, logps in enumerate(models.progress(events, len(corpus), printed=True)):
         if not options.tokens:

@@ -41,9 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    needed = "data" if options.measure == "cognition" else "references"
-    if getattr(options, needed) is None:
-        raise ValueError(f"--{needed}: is missing; {options.measure} needs it")
+    option = "data" if options.measure == "cognition" else "references"
+    if getattr(options, option) is None:
+        raise ValueError(f"--{option}: is missing; {options.measure} needs it")
     for name, measures in _OF_MEASURES.items():
         if getattr(options, name) is not None and options.measure not in measures:
             raise OptionError(name, f"is for {' and '.join(measures)}: leave it out")

@@ -66,9 +66,9 @@ def surprisals_of(
     search, count = search_of(model, options), options.proposals_per_sentence
     parser = None if options.parser is None else open_model(ops, options.parser)
     check_options(model, parser, count, search)
-    given: dict[str, Any] = {"parser": parser, "n_proposals": count}
-    given |= {"others": others, "ensemble": options.ensemble} if others else {}
-    return search | {name: value for name, value in given.items() if value is not None}
+    settings: dict[str, Any] = {"parser": parser, "n_proposals": count}
+    settings |= {"others": others, "ensemble": options.ensemble} if others else {}
+    return search | {name: value for name, value in settings.items() if value is not None}
 
 
 def search_settings(search: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,8 +75,8 @@ def run(options: argparse.Namespace) -> int:
     if options.results is not None:
         for name in ("suites", "out", "lower", "beam", *OF_TREES, "parser", "proposals_per_sentence"):
             if getattr(options, name):
-                shown = "SUITES" if name == "suites" else typed(name)
-                raise ValueError(f"{shown}: is for --checkpoint, and --results are given: leave it out")
+                option = "SUITES" if name == "suites" else typed(name)
+                raise ValueError(f"{option}: is for --checkpoint, and --results are given: leave it out")
         for name, published in read_results(options.results).items():
             print(name)
             _print(published)
@@ -119,9 +119,9 @@ def _print(results: Results, chances: dict[str, float] | None = None) -> None:
     """Print a line for every suite, and the means over all suites and over those of the paper."""
     rows = [["suite", "circuit", "right", "items", "skipped", "accuracy", *(["chance"] if chances else [])]]
     for suite, outcomes in results.items():
-        judged = [outcome for outcome in outcomes if not outcome.skipped]
-        right = sum(outcome.predictions[0] for outcome in judged)
-        counts = map(str, (right, len(judged), len(outcomes) - len(judged)))
+        judged_outcomes = [outcome for outcome in outcomes if not outcome.skipped]
+        right = sum(outcome.predictions[0] for outcome in judged_outcomes)
+        counts = map(str, (right, len(judged_outcomes), len(outcomes) - len(judged_outcomes)))
         by_chance = [shown(chances[suite])] if chances else []
         rows.append([suite, circuit_of(suite) or "-", *counts, shown(accuracy(outcomes)), *by_chance])
     print_table(rows, n_names=2)

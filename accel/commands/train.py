@@ -80,13 +80,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--communicator", choices=COMMUNICATORS, help="default: mpi under mpirun, else serial")
     parser.add_argument("--steps", type=int)
-    counted = "rows (of pairs and of masked_words, tokens; of span_parser, words)"
-    parser.add_argument("--batch-size", type=int, help=f"{counted} of the batch, of all processes")
+    unit = "rows (of pairs and of masked_words, tokens; of span_parser, words)"
+    parser.add_argument("--batch-size", type=int, help=f"{unit} of the batch, of all processes")
     parser.add_argument(
         "--micro-batch",
         type=int,
         metavar="N",
-        help=f"{counted} in memory at a time; the gradients of all parts of a batch are added up. The "
+        help=f"{unit} in memory at a time; the gradients of all parts of a batch are added up. The "
         "memory of a token is printed before the first update, the greatest memory of the process at the end",
     )
     parser.add_argument(
@@ -115,12 +115,12 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
     for name in (*LENGTHS, *SETTINGS_TOO):
         early.add_argument(f"--{name.replace('_', '-')}")
     early_options, _ = early.parse_known_args(argv)
-    given = [name for name in LENGTHS if getattr(early_options, name) is not None]
-    if len(given) > 1:
-        raise ValueError(f"--{given[-1]}: --{given[0]} sets the length of the training, too; leave one of them out")
+    lengths = [name for name in LENGTHS if getattr(early_options, name) is not None]
+    if len(lengths) > 1:
+        raise ValueError(f"--{lengths[-1]}: --{lengths[0]} sets the length of the training, too; leave one of them out")
     has_out = early_options.resume and early_options.out is not None
-    stored = _stored(early_options.out) if has_out else {}
-    task = stored.get("task", "trees") if stored else early_options.task or "trees"
+    stored_options = _stored(early_options.out) if has_out else {}
+    task = stored_options.get("task", "trees") if stored_options else early_options.task or "trees"
     if early_options.task not in (None, task):
         raise ValueError(
             f"--task {early_options.task}: {early_options.out} holds a run of the task {task}: leave out --task"
@@ -130,11 +130,11 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
         parser._option_string_actions["--out"].required = False
     if early_options.model is not None:
         _check_model(parser, early_options.model, task)
-    replaced = [name for name in SETTINGS_TOO if getattr(early_options, name) is not None]
-    replaced += ["steps", "tokens"] if given else []
-    kept = [setting for setting in stored.get("set", ()) if setting.partition("=")[0] not in replaced]
-    stored = stored | {"set": kept} if stored else {}
-    parser.set_defaults(**{name: value for name, value in stored.items() if name not in replaced})
+    overrides = [name for name in SETTINGS_TOO if getattr(early_options, name) is not None]
+    overrides += ["steps", "tokens"] if lengths else []
+    settings = [setting for setting in stored_options.get("set", ()) if setting.partition("=")[0] not in overrides]
+    stored_options = stored_options | {"set": settings} if stored_options else {}
+    parser.set_defaults(**{name: value for name, value in stored_options.items() if name not in overrides})
 
 
 def _check_model(parser: argparse.ArgumentParser, model: str, task: str) -> None:
@@ -195,17 +195,18 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
     directory: Path = options.out
     with ExitStack() as stack:
         has_begun = stack.enter_context(unchanged_if_refused(directory))
-        stored = _stored(directory) if options.resume else {}
-        require_same_options(directory, stored, options)
-        contents = require_same_contents(directory, stored, options)
+        stored_options = _stored(directory) if options.resume else {}
+        require_same_options(directory, stored_options, options)
+        contents = require_same_contents(directory, stored_options, options)
         job: Job = import_module(f"accel.tasks.{options.task}").build(options, ops, group)
         if hasattr(job.batches, "close"):  # a thread that reads ahead
             stack.callback(job.batches.close)
         note: str | None = None
         more: dict[str, Any] = {}
         if options.resume and (directory / NEWEST).exists():
-            different = require_same_settings(directory, stored, options, job)
-            note, more = note_on_steps(directory, job.training, different), lengthened(directory, stored, different)
+            different = require_same_settings(directory, stored_options, options, job)
+            note = note_on_steps(directory, job.training, different)
+            more = lengthened(directory, stored_options, different)
         threads = use_threads(options, ops, job)
         stack.enter_context(_forms(options, job))
 

@@ -90,14 +90,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _refuse_ignored(options: argparse.Namespace) -> None:
     """Raise ValueError for an option that the others leave without a meaning."""
-    given = {"--only": options.only, "--json": options.json, "--seconds": options.seconds is not None}
-    given["--examples"] = options.examples != EXAMPLES
-    ignored = [name for name, is_given in given.items() if is_given]
+    flags = {"--only": options.only, "--json": options.json, "--seconds": options.seconds is not None}
+    flags["--examples"] = options.examples != EXAMPLES
+    ignored = [name for name, is_given in flags.items() if is_given]
     if options.replay and ignored:
         raise ValueError(f"{ignored[0]}: --replay runs one input again, and prints it: leave {ignored[0]} out")
-    given |= {"--replay": options.replay, "--require": options.require, "--race": options.race, "--fma": options.fma}
-    given["--thread-order"] = options.thread_order
-    ignored = [name for name, is_given in given.items() if is_given]
+    flags |= {"--replay": options.replay, "--require": options.require, "--race": options.race, "--fma": options.fma}
+    flags["--thread-order"] = options.thread_order
+    ignored = [name for name, is_given in flags.items() if is_given]
     if options.describe is not None and ignored:
         raise ValueError(f"{ignored[0]}: --describe runs nothing: leave {ignored[0]} out")
 
@@ -143,9 +143,9 @@ def _verify(options: argparse.Namespace, ops: dict[str, Op]) -> tuple[str, int]:
     if options.replay:
         return _replay(options, backend, ops)
     only = [_known(name, ops) for name in options.only] or [name for name in ops if hasattr(backend, name)]
-    missing = [name for name in only if not hasattr(backend, name)]
-    if missing:
-        raise ValueError(f"{options.backend}: exports no {missing[0]}, which --only names")
+    missing_names = [name for name in only if not hasattr(backend, name)]
+    if missing_names:
+        raise ValueError(f"{options.backend}: exports no {missing_names[0]}, which --only names")
     from accel.verify.checks import without_files
 
     with without_files():
@@ -154,9 +154,9 @@ def _verify(options: argparse.Namespace, ops: dict[str, Op]) -> tuple[str, int]:
 
 def _operations() -> dict[str, Op]:
     """Return the rows of the tests' table by name."""
-    missing = [name for name in ("pytest", "hypothesis") if find_spec(name) is None]
-    if missing:
-        raise ValueError(f"verify needs {' and '.join(missing)}: pip install 'grove-lm[verify]'")
+    missing_modules = [name for name in ("pytest", "hypothesis") if find_spec(name) is None]
+    if missing_modules:
+        raise ValueError(f"verify needs {' and '.join(missing_modules)}: pip install 'grove-lm[verify]'")
     from accel.verify.ops.table import OPS
 
     return {op.name: op for op in OPS}

@@ -185,10 +185,10 @@ def _png(picture: Picture, path: Path) -> bytes:
         from matplotlib.patches import Rectangle
     except ModuleNotFoundError as error:
         raise PictureError(f"{path}: PNG needs matplotlib (pip install 'grove-lm[plot]'); .svg does not") from error
-    known = FT2Font(findfont(FontProperties())).get_charmap()
+    charmap = FT2Font(findfont(FontProperties())).get_charmap()
     for words in (shape.text for shape in picture.shapes if isinstance(shape, Text)):
         for letter in words:
-            if ord(letter) not in known:
+            if ord(letter) not in charmap:
                 raise PictureError(f"{path}: the font of PNG has no {letter} (in {words!r}): name the picture .svg")
     scale = 2.0  # pixels of the file for one of the picture
     figure = Figure((picture.width / 72, picture.height / 72), dpi=72 * scale, facecolor="white")
@@ -207,8 +207,8 @@ def _png(picture: Picture, path: Path) -> bytes:
             axes.add_line(Line2D(x, y, zorder=order, **style))
         else:
             anchor = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
-            turned: dict[str, Any] = {"rotation": 90.0 if shape.turn else 0.0, "rotation_mode": "anchor"}
-            style = {"fontsize": shape.size, "color": shape.fill, **turned}
+            rotation: dict[str, Any] = {"rotation": 90.0 if shape.turn else 0.0, "rotation_mode": "anchor"}
+            style = {"fontsize": shape.size, "color": shape.fill, **rotation}
             text = shape.text.replace("$", r"\$")  # no formulas
             axes.text(shape.x, shape.y, text, ha=anchor, va="center_baseline", zorder=order, **style)
     content = BytesIO()

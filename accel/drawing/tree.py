@@ -53,17 +53,17 @@ def _height(node: _Node) -> float:
 def _nodes(tree: Tree) -> list[_Node]:
     """Return the nodes in the order in which they begin; children come after their parents."""
     nodes: list[_Node] = []
-    opened: list[int] = []
+    stack: list[int] = []
     for action in actions(tree):
         node_type = action_type(action)
         if node_type == ActionType.CNT1:
-            opened.pop()
+            stack.pop()
             continue
-        if opened:
-            nodes[opened[-1]].children.append(len(nodes))
-        nodes.append(_Node(action.removeprefix("("), len(opened), []))
+        if stack:
+            nodes[stack[-1]].children.append(len(nodes))
+        nodes.append(_Node(action.removeprefix("("), len(stack), []))
         if node_type == ActionType.ONT:
-            opened.append(len(nodes) - 1)
+            stack.append(len(nodes) - 1)
     return nodes
 
 

@@ -78,8 +78,8 @@ def induced_spans(
         As `distances` does.
     """
     for layers, offsets in distances(ops, model, sentences, batch_size=batch_size):
-        chosen = layer_of(len(layers), layer, str(model.path))
-        spans, begins = (host(x) for x in ops.distance_trees(layers[chosen - 1], offsets, split=split))
+        layer_number = layer_of(len(layers), layer, str(model.path))
+        spans, begins = (host(x) for x in ops.distance_trees(layers[layer_number - 1], offsets, split=split))
         for begin, end in zip(begins[:-1].tolist(), begins[1:].tolist(), strict=True):
             yield [(i, j) for i, j in spans[begin:end].tolist()]
 

@@ -98,8 +98,8 @@ def sampled_parses(
     def drawn(batch: Any, scores: Array, start: int) -> Iterator[list[Parse]]:
         offsets = host(batch.offsets)
         sentence_seeds = [mix(seed, start + number) for number in range(len(offsets) - 1)]
-        for logps, sizes, found in sample_trees(host(scores), offsets, count, np.array(sentence_seeds, np.uint64)):
-            trees = np.split(found, np.cumsum(sizes)[:-1])
+        for logps, sizes, triples in sample_trees(host(scores), offsets, count, np.array(sentence_seeds, np.uint64)):
+            trees = np.split(triples, np.cumsum(sizes)[:-1])
             yield [
                 ([(chains[label], i, j) for i, j, label in tree.tolist()], logp)
                 for tree, logp in zip(trees, logps.tolist(), strict=True)

@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
     recipe = replace(TRAINING, steps=STEPS)
-    return build_parallel(options, ops, group, recipe, tokens, lambda given: _read_test(given.data, vars(given)))
+    return build_parallel(
+        options, ops, group, recipe, tokens, lambda namespace: _read_test(namespace.data, vars(namespace))
+    )
 
 
 def evaluation_options(model: Model) -> tuple[str, ...]:

@@ -50,8 +50,8 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     """
     paths = {part: find_file(data, f"{part}.tsv") for part in ("test", "gen")}
     pairs = {part: list(read_cogs(path)) for part, path in paths.items()}
-    known = set(model.vocabulary.terminals)
-    unreachable = {part: sum(not known.issuperset(pair.target) for pair in values) for part, values in pairs.items()}
+    words = set(model.vocabulary.terminals)
+    unreachable = {part: sum(not words.issuperset(pair.target) for pair in values) for part, values in pairs.items()}
     (test, _), (gen, by_category) = (accuracies(ops, model, paths[part], pairs[part]) for part in paths)
     shares = {"test": test, "gen": gen}
     for name, structural in (("lexical", False), ("structural", True)):

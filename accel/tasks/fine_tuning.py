@@ -42,8 +42,8 @@ _NO_WORDS = Vocabulary("words", (), ())
 def add_checkpoint(parser: argparse.ArgumentParser, kinds: tuple[str, ...] = MODELS) -> None:
     """Add the option that names the pre-trained model, for these kinds of models."""
     *others, last = map(with_article, kinds)
-    started = f"{', '.join(others)} or {last}"
-    help_text = f"a pre-trained run, or a file in it, to start {started} from (default: from scratch)"
+    names = f"{', '.join(others)} or {last}"
+    help_text = f"a pre-trained run, or a file in it, to start {names} from (default: from scratch)"
     parser.add_argument("--checkpoint", type=Path, metavar="RUN", help=help_text)
 
 
@@ -152,10 +152,10 @@ def build_summariser(
         validation, _ = load_summaries(*validation_files, vocabulary, *limits)
     n_pairs = len(pairs.documents) - 1
     config, training = configured_start(start, options, SUMMARIES, n_pairs)
-    room, needed = config.n_positions - 1, sum(limits) + len(vocabulary.encode_words(PROMPT)) + 1
-    if needed > room:
+    room, n_tokens = config.n_positions - 1, sum(limits) + len(vocabulary.encode_words(PROMPT)) + 1
+    if n_tokens > room:
         counts = f"--article-tokens {limits[0]} and --summary-tokens {limits[1]}"
-        raise ValueError(f"{counts} make {needed} with prompt and end, more than a context of the model has, {room}")
+        raise ValueError(f"{counts} make {n_tokens} with prompt and end, more than a context of the model has, {room}")
     batching = shared(ops, group, training) | {"max_tokens": room, "across_documents": False}
     size = training.batch_size
     return Job(

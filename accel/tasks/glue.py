@@ -93,7 +93,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     parts, n_cut = _development_examples(held_out, options.name, start.vocabulary, room)
     validation, size = joined_examples(parts), training.batch_size
     batching = shared(ops, group, training)
-    cut = f", {n_cut:,} of them cut to the {room:,} tokens of a context" if n_cut else ""
+    cut_note = f", {n_cut:,} of them cut to the {room:,} tokens of a context" if n_cut else ""
     untrained = Model(options.out, config, {}, start.vocabulary, None, model)
     return Job(
         model,
@@ -102,7 +102,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         start.vocabulary,
         _batches(model, start.vocabulary, data, size, seed=training.seed, epochs=None, **batching),
         lambda: _batches(model, start.vocabulary, validation, size, **batching),
-        f"{len(data):,} examples of {_labels(classes)}; {len(validation):,} for validation{cut}",
+        f"{len(data):,} examples of {_labels(classes)}; {len(validation):,} for validation{cut_note}",
         initial=start.initial,
         measure=_measure_of(ops, untrained, parts, training, options),
         notes=(_vocabulary(start.vocabulary), *left_out, *filter(None, map(_broken, (part, *held_out)))),
@@ -194,13 +194,13 @@ def _training_examples(
 def _development_examples(parts: Sequence[Part], name: str, vocabulary: Any, room: int) -> tuple[list[Examples], int]:
     """Return the examples of the development files, and how many were cut to the room of a context."""
     corpus = SETS[name]
-    cut = [
+    cut_parts = [
         cut_long(
             encode_examples(part.path, part.examples, vocabulary.encode_words, corpus.classes, len(corpus.texts)), room
         )
         for part in parts
     ]
-    return [examples for examples, _ in cut], sum(n for _, n in cut)
+    return [examples for examples, _ in cut_parts], sum(n for _, n in cut_parts)
 
 
 def _labels(classes: tuple[str, ...]) -> str:

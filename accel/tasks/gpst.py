@@ -91,7 +91,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         )
     configured(config, recipe, options, from_data)
     require_data(options, folders=True)
-    vocabulary, cut = vocabulary_of(options, pretrained), cut_of(vars(options))
+    vocabulary, cut_options = vocabulary_of(options, pretrained), cut_of(vars(options))
     config = replace(config, vocabulary_size=len(vocabulary))
     cache = options.cache or options.out / "cache"
     text, held_out, tested = (
@@ -99,13 +99,13 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         for path in (options.data, options.validation, options.test)
     )
     assert text is not None
-    n_contexts = len(cut_contexts(text, max_tokens, **cut)) - 1
+    n_contexts = len(cut_contexts(text, max_tokens, **cut_options)) - 1
     config, training = configured_in_epochs(
         config, recipe, options, from_data, options.epochs, lambda t: -(-n_contexts // t.batch_size), len(text.ids)
     )
     if not any(setting.startswith("warmup_steps=") for setting in options.set):
         training = replace(training, warmup_steps=training.steps // 100)
-    batching = shared(ops, group, training) | {"max_tokens": max_tokens, **cut}
+    batching = shared(ops, group, training) | {"max_tokens": max_tokens, **cut_options}
     size = training.batch_size
     model = Model(options.out, config, {}, vocabulary, None, gpst)
     if options.gold is not None and config.model == "gpst":  # reports bad trees before the training

@@ -63,8 +63,8 @@ def vocabulary_of(options: argparse.Namespace, pretrained: Model | None) -> Voca
     if pretrained is not None:
         vocabulary: Vocabulary = pretrained.vocabulary
         return vocabulary
-    if (stored := stored_vocabulary(options)) is not None:
-        return stored
+    if (old_vocabulary := stored_vocabulary(options)) is not None:
+        return old_vocabulary
     if options.vocabulary_from is not None:
         return load_given(options.vocabulary_from)
     kind = options.vocabulary or "sentencepiece"
@@ -99,7 +99,7 @@ def text_of(path: Any, vocabulary: Vocabulary, settings: Mapping[str, Any], max_
 
 def files_of(path: Any) -> list[Path]:
     """Return the files that one path or a list of them names."""
-    return [file for given in (path if isinstance(path, list) else [path]) for file in text_files(given)]
+    return [file for entry in (path if isinstance(path, list) else [path]) for file in text_files(entry)]
 
 
 def described_text(text: Documents, options: argparse.Namespace) -> tuple[str, ...]:

@@ -81,8 +81,8 @@ def require_data(options: argparse.Namespace, *, folders: bool = False) -> None:
     if options.data is None:
         raise ValueError("train: --data is missing" + (f": {options.out} holds no run yet" if options.resume else ""))
     for name in ("data", "validation", "test"):
-        given = getattr(options, name, None)
-        for path in given if isinstance(given, list) else filter(None, [given]):
+        value = getattr(options, name, None)
+        for path in value if isinstance(value, list) else filter(None, [value]):
             if Path(path).is_fifo():
                 raise ValueError(f"--{name} {path}: a pipe, but grove train reads its data more than once: name a file")
     if hasattr(options, "validation") and not folders:  # of a task that reads files, not folders

@@ -56,8 +56,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         if (path := getattr(options, name)) is not None
     }
     text, held_out = texts["data"][0], texts["validation"][0] if options.validation else None
-    cut = (f"{typed(name)}: {n:,} sentences of more than {config.n_positions - 2:,} pieces were cut"
-           for name, (_, n) in texts.items() if n)  # fmt: skip
+    cut_notes = (f"{typed(name)}: {n:,} sentences of more than {config.n_positions - 2:,} pieces were cut"
+                 for name, (_, n) in texts.items() if n)  # fmt: skip
     longest = max(map(len, (*text, *(held_out or ()))))
     if longest > training.batch_size:
         but = f"a batch is counted in tokens, and the longest sentence has {longest}"
@@ -71,7 +71,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         masked_batches(text, training.batch_size, pieces, training.seed, seed=training.seed, epochs=None, **batching),
         None if held_out is None else lambda: masked_batches(held_out, training.batch_size, pieces, 0, **batching),
         f"{len(text):,} sentences, {sum(map(len, text)):,} tokens",
-        notes=(f"vocabulary: {len(pieces):,} pieces", *cut),
+        notes=(f"vocabulary: {len(pieces):,} pieces", *cut_notes),
     )
 
 

@@ -122,8 +122,8 @@ def parallel_names(options: argparse.Namespace) -> tuple[str, ...]:
                 stems = stems_with(folder, ends)
                 none = "no pair of files with these endings" if len(ends) > 1 else "no file with this ending"
                 has = f"it has {', '.join(stems) or none}"
-                wanted = " and ".join(f"{names[0]}.{end}" for end in ends)
-                raise ValueError(f"{folder}: no {wanted}: {has}; use --{part}-stem")
+                file_names = " and ".join(f"{names[0]}.{end}" for end in ends)
+                raise ValueError(f"{folder}: no {file_names}: {has}; use --{part}-stem")
             setattr(options, f"{part}_stem", stem)
     stems = (f"{part} {getattr(options, f'{part}_stem') or 'none'}" for part in PARTS)
     first, second = getattr(options, "fields", None) or ends
@@ -213,11 +213,11 @@ def accuracies(
     for kind in sorted({pair.kind for pair in pairs}):
         of_kind = [pair for pair in pairs if pair.kind == kind]
         encoded = encode_pairs(path, of_kind, model.vocabulary)
-        known = [pair for pair in encoded if not np.isin(pair[1], unknown).any()]
-        longest = max((len(source) + len(target) + 2 for source, target in known), default=0)
-        batches = pair_batches(known, max(longest, TRAINING.batch_size), ops=ops) if known else []
+        known_pairs = [pair for pair in encoded if not np.isin(pair[1], unknown).any()]
+        longest = max((len(source) + len(target) + 2 for source, target in known_pairs), default=0)
+        batches = pair_batches(known_pairs, max(longest, TRAINING.batch_size), ops=ops) if known_pairs else []
         share_of_known = sequence_accuracy(ops, model.config, model.parameters, batches)
-        shares[kind] = share_of_known * len(known) / len(of_kind)
+        shares[kind] = share_of_known * len(known_pairs) / len(of_kind)
     counts = Counter(pair.kind for pair in pairs)
     return sum(shares[kind] * counts[kind] for kind in shares) / len(pairs), shares
 

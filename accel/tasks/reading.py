@@ -46,8 +46,8 @@ def training_reading(options: argparse.Namespace, reading: Reading) -> tuple[Rea
     Part-of-speech tags are dropped where the first trees have them, unless an option decides.
     """
     if options.resume and (options.out / SETTINGS).exists():
-        stored, _ = load_settings(options.out)
-        return changed(stored or reading, options), ()
+        old_reading, _ = load_settings(options.out)
+        return changed(old_reading or reading, options), ()
     reading, notes = changed(reading, options), []
     try:
         counts = survey(options.data, reading)

@@ -171,8 +171,8 @@ def _score(ops: ModuleType, model: Model, sentences: list[Gold]) -> Score:
 
 def _vocabulary(options: argparse.Namespace, sentences: list[Bracketed]) -> Vocabulary:
     """Return the run's vocabulary: the stored one, or a new one from the training trees."""
-    if (stored := stored_vocabulary(options)) is not None:
-        return stored
+    if (old_vocabulary := stored_vocabulary(options)) is not None:
+        return old_vocabulary
     size = size_of(options.vocabulary, options.vocabulary_size, _PIECES)
     chains = sorted({chain for sentence in sentences for chain, _, _ in sentence.constituents})
     return build_of_words((sentence.words for sentence in sentences), options.vocabulary, labels=tuple(chains), **size)

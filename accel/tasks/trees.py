@@ -147,8 +147,8 @@ def _vocabulary(
     is not learned. A txl_terminals has no labels. Both treebanks are read to their end, so that a bad tree is reported
     before training. `left_out` gets the lines of the trees that are left out.
     """
-    if (stored := stored_vocabulary(options)) is not None:
-        return stored, ()
+    if (old_vocabulary := stored_vocabulary(options)) is not None:
+        return old_vocabulary, ()
     kind = options.vocabulary or _VOCABULARIES[options.configuration]
     extra: set[str] = set()
     if options.validation is not None:

@@ -73,12 +73,12 @@ def read_albert(folder: Path) -> tuple[Config, Tensors, AlbertPieces]:
     path, tensors = _tensors(folder)
     parameters = {}
     for name, shape in parameter_shapes(config).items():
-        key, turned = published_name(name)
+        key, is_transposed = published_name(name)
         if key not in tensors and name.startswith(HEADS):
             continue
         if key not in tensors:
             raise CheckpointError(f"{path}: tensor {key} is missing")
-        tensor = tensors[key].T if turned else tensors[key]
+        tensor = tensors[key].T if is_transposed else tensors[key]
         if tensor.shape != shape:
             raise CheckpointError(f"{path}: tensor {key} has shape {tensors[key].shape}, not {shape[::-1]}")
         parameters[name] = np.ascontiguousarray(tensor, np.float32)
@@ -136,9 +136,9 @@ def _config(folder: Path) -> Config:
 
 def _pieces(folder: Path) -> AlbertPieces:
     path, settings = folder / _PIECES, folder / "tokenizer_config.json"
-    given = _json(settings) if settings.exists() else {}
+    config = _json(settings) if settings.exists() else {}
     try:
-        return AlbertPieces(path.read_bytes(), given.get("do_lower_case", True), given.get("keep_accents", False))
+        return AlbertPieces(path.read_bytes(), config.get("do_lower_case", True), config.get("keep_accents", False))
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -108,10 +108,10 @@ def open_model(ops: ModuleType, path: str | Path) -> Model:
     reading, _ = load_settings(path.parent)
     if reading is not None:  # a training leaves out trees without tags, its model does not
         reading = replace(reading, leave_out_untagged=False)
-    loaded = checkpoint.load(path, module.parameter_shapes(config))
+    content = checkpoint.load(path, module.parameter_shapes(config))
     frozen = module.frozen_shapes(config) if hasattr(module, "frozen_shapes") else {}
     tables = load_tables(path.parent, vocabulary) if frozen else {}
     if {name: table.shape for name, table in tables.items()} != frozen:
         raise CheckpointError(f"{path}: was trained with other tables than {path.parent / TABLES}")
-    parameters = {name: ops.xp.asarray(tensor) for name, tensor in (loaded.parameters | tables).items()}
+    parameters = {name: ops.xp.asarray(tensor) for name, tensor in (content.parameters | tables).items()}
     return Model(path, config, parameters, vocabulary, reading, module)

@@ -62,10 +62,10 @@ def _one_thread() -> Iterator[None]:
 def _forked(function: Callable[[T], R], items: Iterable[T], count: int) -> Iterator[R]:
     """Yield the results of the items in order, computed by as many processes, each of which has one item at a time."""
     context, links = get_context("fork"), list[Connection]()
-    waiting, finished, numbered, number = dict[Connection, int](), dict[int, R](), enumerate(items), 0
+    waiting, finished, queue, number = dict[Connection, int](), dict[int, R](), enumerate(items), 0
 
     def give(link: Connection) -> None:
-        for place, item in islice(numbered, 1):
+        for place, item in islice(queue, 1):
             link.send(item)
             waiting[link] = place
 

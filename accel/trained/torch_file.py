@@ -110,14 +110,14 @@ class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module in ("torch", "torch.storage") and name in _TYPES:
             return _TYPES[name]
-        known = {
+        builders = {
             ("collections", "OrderedDict"): OrderedDict,
             ("torch._utils", "_rebuild_tensor_v2"): _rebuild,
             ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
         }
-        if (module, name) not in known:
+        if (module, name) not in builders:
             raise pickle.UnpicklingError(f"it names {module}.{name}, which is no part of a tensor")
-        return known[module, name]
+        return builders[module, name]
 
     def persistent_load(self, pid: Any) -> _Storage:
         kind, dtype, key, _, count, *_ = pid

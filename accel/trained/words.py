@@ -52,11 +52,11 @@ def _checked(number: int, sentence: Any) -> list[str]:
     return words
 
 
-def _listed(name: str, given: Any) -> list[Any]:
+def _listed(name: str, value: Any) -> list[Any]:
     """Return what a list, or another iterable, holds."""
-    if isinstance(given, (bytes, PurePath, Mapping)) or not isinstance(given, Iterable):
-        raise ValueError(f"{name}: is of type {type(given).__name__}: give a string or a list")
-    return list(given)
+    if isinstance(value, (bytes, PurePath, Mapping)) or not isinstance(value, Iterable):
+        raise ValueError(f"{name}: is of type {type(value).__name__}: give a string or a list")
+    return list(value)
 
 
 def check_each(sentences: Iterable[list[str]], check: Callable[[list[str]], object]) -> None:

@@ -117,7 +117,7 @@ def all_gather(communicator: Communicator, xp: ModuleType, array: Array) -> list
     communicator.all_reduce_sum(counts)
     stops = [int(stop) for stop in counts.cumsum()]
     starts = [0, *stops[:-1]]
-    joined = xp.zeros((stops[-1], *array.shape[1:]), dtype=array.dtype)
-    joined[starts[communicator.rank] : stops[communicator.rank]] = array
-    communicator.all_reduce_sum(joined)
-    return [joined[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    all_rows = xp.zeros((stops[-1], *array.shape[1:]), dtype=array.dtype)
+    all_rows[starts[communicator.rank] : stops[communicator.rank]] = array
+    communicator.all_reduce_sum(all_rows)
+    return [all_rows[start:stop] for start, stop in zip(starts, stops, strict=True)]

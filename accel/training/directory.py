@@ -77,8 +77,8 @@ def require_free(directory: Path, *, resume: bool) -> None:
             raise TrainingError(f"{directory}: holds a run already: {use}")
         return
     vocabulary = () if resume else (VOCABULARY,)
-    written = (BEST,) if _has_begun(directory) else (SETTINGS, *vocabulary, TABLES, BEST)
-    for name in written:
+    names = (BEST,) if _has_begun(directory) else (SETTINGS, *vocabulary, TABLES, BEST)
+    for name in names:
         if (directory / name).exists():
             but = f"is there already, and {directory} holds no run that can be resumed"
             raise TrainingError(f"{directory / name}: {but}: choose another directory")

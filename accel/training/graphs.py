@@ -103,10 +103,10 @@ def numbers_by_graph(run: Run, parts: list[Any], rate: float) -> list[float] | N
 def _sent(ops: ModuleType, batch: Any) -> tuple[dict[str, str], Any]:
     """Return of every array of the batch its name among those that were sent with it, and their block of memory."""
     values = {f.name: getattr(batch, f.name) for f in fields(batch)}
-    sent = {name: ops.place_of(x) for name, x in values.items() if isinstance(x, ops.xp.ndarray)}
-    if not sent or any(x is None for x in sent.values()) or len({id(x[1]) for x in sent.values()}) > 1:
+    places = {name: ops.place_of(x) for name, x in values.items() if isinstance(x, ops.xp.ndarray)}
+    if not places or any(x is None for x in places.values()) or len({id(x[1]) for x in places.values()}) > 1:
         raise TrainingError("graphs: the arrays of a batch were not sent together: leave out --graphs")
-    return {name: x[0] for name, x in sent.items()}, next(iter(sent.values()))[1]
+    return {name: x[0] for name, x in places.items()}, next(iter(places.values()))[1]
 
 
 def _shapes(run: Run, names: Mapping[str, str], block: Any, memory: list[Array] | None) -> Any:
@@ -134,16 +134,16 @@ def _captured(
 ) -> Graph:  # fmt: skip
     """Return the graph of a step: nothing is computed yet."""
     ops, numbers = run.ops, graphs.inputs.numbers
-    sent = ops.sent(block.copies, block.facts)
-    watched = Watched(batch, {name: sent[names[name]] for name in names})
-    held = [] if memory is None else [rows.copy() for rows in memory]
+    arrays = ops.sent(block.copies, block.facts)
+    watched = Watched(batch, {name: arrays[names[name]] for name in names})
+    graph_memory = [] if memory is None else [rows.copy() for rows in memory]
     places = {int(x): number for number, x in enumerate(mix_all(seed, np.arange(SITES)))}
 
     def step() -> tuple[Array, list[Array], Any]:
         with ops.deferred_checks() as checks, ops.seeds_in_memory(places, graphs.inputs.seeds):
             with ops.narrowed_once(run.vector):
                 loss, _, next_memory = run.model.loss_and_grad(
-                    ops, run.config, run.parameters | run.frozen, watched, None if memory is None else held,
+                    ops, run.config, run.parameters | run.frozen, watched, None if memory is None else graph_memory,
                     dropout_seed=seed, gradients=run.gradients, recompute=run.training.recompute, wait=False,
                 )  # fmt: skip
             norm, factor = optimizer.clipped(ops, run.gradient, numbers[0], run.training.clip_norm)
@@ -151,17 +151,17 @@ def _captured(
             optimizer.apply(ops, run.optimizer, run.vector, run.gradient, rates, factor, numbers[-1])
             firsts = [checks.firsts] if checks.messages else []
             results = ops.xp.concatenate([loss.reshape(1), norm.reshape(1), *firsts])
-        if [(x.shape, x.dtype) for x in held] != [(x.shape, x.dtype) for x in next_memory]:
+        if [(x.shape, x.dtype) for x in graph_memory] != [(x.shape, x.dtype) for x in next_memory]:
             return results, next_memory, checks
-        copies = [rows.copy() for rows in next_memory]  # first all of them, for they may be views of what was held
-        for place, rows in zip(held, copies, strict=True):
+        copies = [rows.copy() for rows in next_memory]  # first all of them, for they may be views of `graph_memory`
+        for place, rows in zip(graph_memory, copies, strict=True):
             place[...] = rows
-        return results, held, checks
+        return results, graph_memory, checks
 
     try:
         with ops.noted() as notes:
             (results, next_memory, checks), replay = ops.captured(step)
     except RuntimeError as error:
         raise TrainingError(f"graphs: the step of this model has none ({error}): leave out --graphs") from error
-    there = ops.place_of(next(iter(sent.values())))[1].there
-    return Graph(shapes, notes, watched.looked_at, there, held, next_memory, results, checks, replay)
+    there = ops.place_of(next(iter(arrays.values())))[1].there
+    return Graph(shapes, notes, watched.looked_at, there, graph_memory, next_memory, results, checks, replay)

@@ -39,7 +39,7 @@ def locked(directory: Path) -> Iterator[None]:
         If another process holds the lock, or one of another host may hold it. The lock of a dead process of this host
         is taken over.
     """
-    missing = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    new_folders = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / LOCK
     try:
@@ -51,14 +51,14 @@ def locked(directory: Path) -> Iterator[None]:
             os.close(descriptor)
     finally:
         with suppress(OSError):  # of the first folder that is not empty
-            for folder in missing:
+            for folder in new_folders:
                 folder.rmdir()
 
 
 def holder(directory: Path) -> Holder | None:
     """Return the process that holds the lock of a directory; one of this host is returned only if it lives."""
-    named = _named(directory / LOCK)
-    return None if named is None or (named.host == socket.gethostname() and not _lives(named.pid)) else named
+    owner = _named(directory / LOCK)
+    return None if owner is None or (owner.host == socket.gethostname() and not _lives(owner.pid)) else owner
 
 
 def _take(path: Path) -> int:
@@ -70,10 +70,10 @@ def _take(path: Path) -> int:
             if not path.exists() or os.stat(path).st_ino != os.fstat(descriptor).st_ino:
                 os.close(descriptor)  # its last holder has removed it meanwhile
                 continue
-            named = _named(path)
-            if named is not None and (named.host != socket.gethostname() or not has_flock and _lives(named.pid)):
+            owner = _named(path)
+            if owner is not None and (owner.host != socket.gethostname() or not has_flock and _lives(owner.pid)):
                 advice = f"if it has ended, remove {path}"
-                raise TrainingError(f"{path.parent}: process {named.pid} on {named.host} trains this run; {advice}")
+                raise TrainingError(f"{path.parent}: process {owner.pid} on {owner.host} trains this run; {advice}")
             _write(path, descriptor)
             return descriptor
         except BaseException:
@@ -97,8 +97,8 @@ def _flock(path: Path, descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        named = _named(path)
-        process = "another process" if named is None else f"process {named.pid} on {named.host}"
+        owner = _named(path)
+        process = "another process" if owner is None else f"process {owner.pid} on {owner.host}"
         raise TrainingError(f"{path.parent}: {process} trains this run; wait for its end, or end it") from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:

@@ -39,9 +39,9 @@ def results(saved: Mapping[str, Any], training: TrainingConfig) -> list[float]:
     The last step is validated in any case. Where more steps follow it, the run is that of so many steps from the
     beginning on, so that an additional result does not count.
     """
-    found, before = list(saved.get("results", [])), saved.get("training", {})
+    values, before = list(saved.get("results", [])), saved.get("training", {})
     is_lengthened = saved["step"] == before.get("steps", 0) < training.steps
-    return found[:-1] if is_lengthened and saved["step"] % before["validate_every"] else found
+    return values[:-1] if is_lengthened and saved["step"] % before["validate_every"] else values
 
 
 def may_change(name: str, different: Mapping[str, Change]) -> bool:

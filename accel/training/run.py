@@ -221,20 +221,20 @@ def restore_run(run: Run, path: Path) -> Any:
     saved = read_state(path)
     _require_resumable(run, path, saved)
     shapes = {name: value.shape for name, value in run.parameters.items()}
-    loaded = load(path, shapes)
-    if "average" in loaded.optimizer:
+    content = load(path, shapes)
+    if "average" in content.optimizer:
         optimizer.start_average(run.optimizer, run.vector)
-    if loaded.optimizer.keys() != run.optimizer.vectors.keys():
-        names = ", ".join(loaded.optimizer) or "nothing"
+    if content.optimizer.keys() != run.optimizer.vectors.keys():
+        names = ", ".join(content.optimizer) or "nothing"
         raise TrainingError(f"{path}: its state of the optimizer holds {names}, not {', '.join(run.optimizer.vectors)}")
     xp = run.ops.xp
-    groups = [(loaded.parameters, run.vector), *((loaded.optimizer[n], v) for n, v in run.optimizer.vectors.items())]
+    groups = [(content.parameters, run.vector), *((content.optimizer[n], v) for n, v in run.optimizer.vectors.items())]
     for group, vector in groups:
         vector[...] = xp.asarray(packed(group, shapes, multiple_of(run.ops, vector.itemsize)))
     rows_of = [rows if isinstance(rows, list) else [rows] for rows in saved["memory_rows"]]  # by rank and micro-batch
     start = sum(map(sum, rows_of[: run.communicator.rank]))
     for n_rows in rows_of[run.communicator.rank] if rows_of else []:
-        run.memories.append([xp.asarray(rows[start : start + n_rows]) for rows in loaded.memory])
+        run.memories.append([xp.asarray(rows[start : start + n_rows]) for rows in content.memory])
         start += n_rows
     run.optimizer.step, run.optimizer.averaged = saved["step"], saved.get("averaged", 0)
     run.saved_step = saved["step"]

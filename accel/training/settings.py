@@ -150,14 +150,14 @@ class TrainingConfig:
                 reasons[name] = f"{field}={getattr(self, field)}"
             elif name in _OF_VALIDATIONS and not has_validation:
                 reasons[name] = "no validation"
-        missing = {
+        effects = {
             "the learning rate stays (schedule=plateau)": self.schedule == "plateau",
             "nothing is averaged (optimizer=nt_asgd)": self.optimizer == "nt_asgd",
             f"all steps are made (stop_after={self.stop_after})": self.stop_after > 0,
         }
         lines = {
             "not read": [f"{name}={getattr(self, name)} ({reason})" for name, reason in reasons.items()],
-            "no validation": [text for text, holds in missing.items() if holds and not has_validation],
+            "no validation": [text for text, holds in effects.items() if holds and not has_validation],
         }
         return tuple(f"{name}: {', '.join(parts)}" for name, parts in lines.items() if parts)
 

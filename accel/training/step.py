@@ -75,7 +75,7 @@ def _numbers(ops: ModuleType, values: Sequence[Array | float], checks: Any) -> l
     if not there:
         return [float(x) for x in values]
     results = [x.reshape(1) for x in there] + ([checks.firsts] if checks.messages else [])
-    read = ops.xp.concatenate(results).tolist()
-    checks.raise_first(read[len(there) :])
-    numbers = iter(read)
+    floats = ops.xp.concatenate(results).tolist()
+    checks.raise_first(floats[len(there) :])
+    numbers = iter(floats)
     return [next(numbers) if isinstance(x, ops.xp.ndarray) else float(x) for x in values]
