@@ -66,7 +66,7 @@ def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, 
 
     Returns
     -------
-    nodes [M, d], weights [P], read [R, d], projected [2R, d]
+    nodes [M, d], weights [P], inputs [R, d], projected [2R, d]
         Sentence by sentence and row by row; the weights of a node, one a split from the left, sum to 1. The last two
         hold, level by level, the nodes that have a parent, and their two projections one below the other.
 
@@ -81,13 +81,13 @@ def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, 
     scoring = (compose @ direction).reshape(2, d)  # the score of a child, of its vector
     n_nodes, n_pairs = sizes(np.diff(offsets), len(levels.tokens) - 1)
     nodes, weights = np.empty((n_nodes.sum(), d), tokens.dtype), np.empty(n_pairs.sum(), tokens.dtype)
-    read, projected, scores = (np.empty((n_read, size), tokens.dtype) for size in (d, 2 * d, 2))
+    inputs, projected, scores = (np.empty((n_read, size), tokens.dtype) for size in (d, 2 * d, 2))
     children, begins = projected.reshape(-1, d), np.array(levels.begin)
     for h in range(1, len(levels.tokens)):
         rows = slice(levels.begin[h], levels.begin[h] + levels.read[h])
-        _pool(tokens, scoring, s, h, levels.tokens[h], levels.read[h], begins, children, nodes, weights, read, scores)
-        np.matmul(read[rows], both, out=projected[rows])
-    return nodes, weights, read, children
+        _pool(tokens, scoring, s, h, levels.tokens[h], levels.read[h], begins, children, nodes, weights, inputs, scores)
+        np.matmul(inputs[rows], both, out=projected[rows])
+    return nodes, weights, inputs, children
 
 
 def cky_pool_vjp(
@@ -96,11 +96,11 @@ def cky_pool_vjp(
 ) -> tuple[Float, Float, Float]:  # fmt: skip
     """Return the gradients of tokens, compose and direction, from that of the nodes."""
     s, levels = _check(tokens, compose, direction, offsets, max_height)
-    nodes, weights, read, children = outputs
+    nodes, weights, inputs, children = outputs
     check_floats(tokens=(tokens, "Nd"), d_out=(d_out, "Md"), nodes=(nodes, "Md"))
     d, height, along = len(direction), len(levels.tokens) - 1, np.ascontiguousarray(direction)[None]
     d_nodes, d_scores = d_out.copy(order="C"), np.empty_like(weights)
-    d_projected, sums = (np.empty((len(read), size), tokens.dtype) for size in (2 * d, 2))
+    d_projected, sums = (np.empty((len(inputs), size), tokens.dtype) for size in (2 * d, 2))
     back = np.concatenate([compose[:d].T, compose[d:].T])  # [2d, d]
     below, begins = np.empty((max(levels.read), d), tokens.dtype), np.array(levels.begin)
     for h in range(height, 0, -1):
@@ -115,7 +115,7 @@ def cky_pool_vjp(
     d_tokens = np.empty_like(tokens)
     for n, first, node in zip(s.lengths, s.tokens, s.nodes, strict=True):
         d_tokens[first : first + n] = d_nodes[node : node + n]
-    d_both = np.matmul(read.T, d_projected)
+    d_both = np.matmul(inputs.T, d_projected)
     return d_tokens, np.concatenate([d_both[:, :d], d_both[:, d:]]), np.matmul(sums.ravel(), children)
 
 
@@ -141,11 +141,11 @@ def order(offsets: Offsets, max_height: int | None) -> tuple[Sentences, Levels]:
     starts = np.cumsum(lengths) - lengths
     nodes, pairs = ((np.cumsum(x) - x)[ranks] for x in (n_nodes, n_pairs))
     s = Sentences(lengths, np.repeat(np.arange(len(ranks)), lengths), starts, begins, nodes, pairs)
-    reached = [0, *(int(lengths[:count].sum()) for count in active[:height])]
-    read = [0] * (height + 1)
+    n_tokens = [0, *(int(lengths[:count].sum()) for count in active[:height])]
+    n_read = [0] * (height + 1)
     for h in range(1, height):
-        read[h] = reached[h + 1] - active[h] * (h - 1)
-    return s, Levels(reached, read, [0, *np.cumsum(read).tolist()[:-1]])
+        n_read[h] = n_tokens[h + 1] - active[h] * (h - 1)
+    return s, Levels(n_tokens, n_read, [0, *np.cumsum(n_read).tolist()[:-1]])
 
 
 def most_tokens(lengths: Offsets, max_height: int | None) -> int:
@@ -180,7 +180,7 @@ def _parts(begins, t, b, h, m):
 
 
 @team_kernel()
-def _pool(part, tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes, weights, read, scores):
+def _pool(part, tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes, weights, inputs, scores):
     for t in share(part, n_tokens):
         b = s.rank[t]
         i, n = t - s.starts[b], s.lengths[b]
@@ -213,7 +213,7 @@ def _pool(part, tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes
         child = t - b * (h - 1)
         if child < n_read:
             child += begins[h]
-            copy(nodes[row], read[child])
+            copy(nodes[row], inputs[child])
             scores[child, 0] = dot(scoring, 0, nodes, row)
             scores[child, 1] = dot(scoring, 1, nodes, row)
 

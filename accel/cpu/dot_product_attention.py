@@ -119,7 +119,7 @@ def _forward(part, q, k, v, query_offsets, key_offsets, causal, scale, keep_scal
         n_keys, key, width = key_offsets[b + 1] - first, first * step + h * d, _width(end - begin)
         if end - begin <= FEW:
             continue
-        turned, scores = np.empty((d, width), q.dtype), np.empty((n_keys, width), q.dtype)
+        columns, scores = np.empty((d, width), q.dtype), np.empty((n_keys, width), q.dtype)
         most, total = np.empty(width, q.dtype), np.empty(width, q.dtype)
         for start in range(begin, end, width):
             last = min(start + width, end)
@@ -128,8 +128,8 @@ def _forward(part, q, k, v, query_offsets, key_offsets, causal, scale, keep_scal
                 continue
             s = scores[:n_seen]
             _fill(s, q.dtype.type(0))
-            _turn(q, start * n_heads + h, n_heads, n, scale, turned)
-            add_product(k, key, step, one, turned, zero, width, s, zero, width, n_seen, d, width)
+            _turn(q, start * n_heads + h, n_heads, n, scale, columns)
+            add_product(k, key, step, one, columns, zero, width, s, zero, width, n_seen, d, width)
             if causal:
                 _hide(s, n)
             _softmax(s, most, total)
@@ -155,7 +155,7 @@ def _backward(
         n_keys, key, width = key_offsets[b + 1] - first, first * step + h * d, _width(end - begin)
         if end - begin <= FEW:
             continue
-        turned, factors = np.empty((d, width), q.dtype), np.empty((n_keys, width), q.dtype)
+        columns, factors = np.empty((d, width), q.dtype), np.empty((n_keys, width), q.dtype)
         weights, d_scores = np.empty((n_keys, width), q.dtype), np.empty((n_keys, width), q.dtype)
         lses, deltas = np.zeros(width, q.dtype), np.zeros(width, q.dtype)
         _fill(factors, q.dtype.type(1))
@@ -168,10 +168,10 @@ def _backward(
             w, d_s = weights[:n_seen], d_scores[:n_seen]
             _fill(w, q.dtype.type(0))
             _fill(d_s, q.dtype.type(0))
-            _turn(q, start * n_heads + h, n_heads, n, scale, turned)
-            add_product(k, key, step, one, turned, zero, width, w, zero, width, n_seen, d, width)
-            _turn(g, start * n_heads + h, n_heads, n, q.dtype.type(1), turned)
-            add_product(v, key, step, one, turned, zero, width, d_s, zero, width, n_seen, d, width)
+            _turn(q, start * n_heads + h, n_heads, n, scale, columns)
+            add_product(k, key, step, one, columns, zero, width, w, zero, width, n_seen, d, width)
+            _turn(g, start * n_heads + h, n_heads, n, q.dtype.type(1), columns)
+            add_product(v, key, step, one, columns, zero, width, d_s, zero, width, n_seen, d, width)
             if causal:
                 _hide(w, n)
             if threshold > 0:
@@ -198,13 +198,13 @@ def _fill(x, value):
 
 
 @kernel()
-def _turn(x, first, step, n, factor, turned):
-    """Set turned [D, width] to a factor times n rows of x, one a column, and 0 in the others."""
-    _fill(turned, turned.dtype.type(0))
+def _turn(x, first, step, n, factor, columns):
+    """Set columns [D, width] to a factor times n rows of x, one a column, and 0 in the others."""
+    _fill(columns, columns.dtype.type(0))
     for c in range(n):
         row = x[first + c * step]
         for a in range(row.size):
-            turned[a, c] = row[a] * factor
+            columns[a, c] = row[a] * factor
 
 
 @kernel()

@@ -226,11 +226,11 @@ def _normalise(part, logits, bias, labels, rows, logp, totals):
         row, i = logits[c], rows[c]
         for a in range(row.size):
             row[a] += bias[a]
-        most, chosen = row_max(row), row[labels[i]]
+        most, logit = row_max(row), row[labels[i]]
         for a in range(row.size):
             row[a] = exp(row[a] - most)
         total = row_sum(row)
-        logp[i] = (chosen - most) - np.log(total)  # exact near 0, which the difference of chosen and lse is not
+        logp[i] = (logit - most) - np.log(total)  # exact near 0, which the difference of logit and lse is not
         totals[i] = total
         row[labels[i]] -= total
 

@@ -96,8 +96,8 @@ def _layers(*arguments: Any) -> Layers:
     layers = Layers(*arguments)
     axes = "Nd", "Nt", "KRt", "Kdt", "Kde", "Kd", "Kdf", "Kf", "Kfd", "Kd"
     of_weights, rows = zip(Layers._fields[2:], layers.weights, axes[2:], strict=False), (layers.first, axes[1])
-    named = {name: (weight, axis) for name, weight, axis in of_weights}
-    sizes = check_floats(x=(layers.x, axes[0]), **named, first=rows)
+    weights = {name: (weight, axis) for name, weight, axis in of_weights}
+    sizes = check_floats(x=(layers.x, axes[0]), **weights, first=rows)
     d, count, n_heads = sizes["d"], sizes["K"], layers.n_heads
     check_indices("roles", layers.roles, sizes["N"], sizes["R"])
     if sizes["N"] % 2:

@@ -67,9 +67,9 @@ def pruned_chart(scores: Float, offsets: Offsets, *, window: int) -> Charts:
     scores, offsets = np.ascontiguousarray(scores), np.ascontiguousarray(offsets)
     begins = np.zeros((2, offsets.size), np.int64)  # of a sentence's spans and of their splits
     np.cumsum(most_spans(lengths, window), axis=1, out=begins[:, 1:])
-    known, parts = np.empty((4, begins[0, -1]), np.int32), np.empty((2, begins[1, -1]), np.int32)
+    fields, parts = np.empty((4, begins[0, -1]), np.int32), np.empty((2, begins[1, -1]), np.int32)
     counts, heights = np.zeros(n_words, np.int64), np.empty(lengths.size, np.int64)
-    _find(scores, offsets, window, begins, known, parts, counts, heights)
+    _find(scores, offsets, window, begins, fields, parts, counts, heights)
     step_offsets, first_splits = np.zeros((2, int(heights.max(initial=0)) + 1), np.int64)
     _place(counts, heights, offsets, window, step_offsets, first_splits)
     n_cells, n_splits = int(step_offsets[-1]), int(first_splits[-1])
@@ -80,7 +80,7 @@ def pruned_chart(scores: Float, offsets: Offsets, *, window: int) -> Charts:
     split_offsets, (left, right) = np.empty(n_cells + 1, np.int64), np.empty((2, n_splits), np.int32)
     split_offsets[-1] = n_splits
     steps = counts, step_offsets, first_splits
-    _fill(offsets, window, begins, known, parts, *steps, spans, owner, split_offsets, left, right, roots)
+    _fill(offsets, window, begins, fields, parts, *steps, spans, owner, split_offsets, left, right, roots)
     return spans, owner, split_offsets, left, right, step_offsets, roots
 
 
@@ -99,11 +99,11 @@ def most_spans(lengths: Offsets, window: int) -> Offsets:
 
 
 @team_kernel()
-def _find(part, scores, offsets, window, begins, known, parts, counts, heights):
+def _find(part, scores, offsets, window, begins, fields, parts, counts, heights):
     for b in share(part, offsets.size - 1):
         cells, splits = slice(begins[0, b], begins[0, b + 1]), slice(begins[1, b], begins[1, b + 1])
         n = offsets[b + 1] - offsets[b]
-        first, longer, step, rank = known[0, cells], known[1, cells], known[2, cells], known[3, cells]
+        first, longer, step, rank = fields[0, cells], fields[1, cells], fields[2, cells], fields[3, cells]
         left, right = parts[0, splits], parts[1, splits]
         w = min(window, n - 1)
         count = _play(scores[offsets[b] - b : offsets[b + 1] - b - 1], w, first, longer, step, left, right)
@@ -136,8 +136,8 @@ def _play(scores, window, first, longer, step, left, right):
     order = merge_order(scores)
     before, after = np.arange(-1, n), np.arange(1, n + 2)  # first words of the units beside the one that begins here
     for merge in range(n - 1 - window):
-        gone = order[merge] + 1
-        unit, follower = before[gone], after[gone]
+        partner = order[merge] + 1
+        unit, follower = before[partner], after[partner]
         after[unit], before[follower] = follower, unit
         followers, y = 0, follower
         while y < n and followers < window:
@@ -255,13 +255,13 @@ def _place(counts, heights, offsets, window, step_offsets, first_splits):
 
 @team_kernel()
 def _fill(
-    part, offsets, window, begins, known, parts, counts, step_offsets, first_splits,
+    part, offsets, window, begins, fields, parts, counts, step_offsets, first_splits,
     spans, owner, split_offsets, left, right, roots,
 ):  # fmt: skip
     n_words = offsets[-1]
     for b in share(part, offsets.size - 1):
         n, cells = offsets[b + 1] - offsets[b], slice(begins[0, b], begins[0, b + 1])
-        first, longer, step, number = known[0, cells], known[1, cells], known[2, cells], known[3, cells]
+        first, longer, step, number = fields[0, cells], fields[1, cells], fields[2, cells], fields[3, cells]
         roots[b] = offsets[b]
         for c in range(first.size):  # ranks become places
             if number[c]:

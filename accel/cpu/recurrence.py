@@ -221,9 +221,9 @@ def _multiply(x, panels, rows, out, counters, first, turn):
 @kernel()
 def _step(gates, bias, logits, c_before, n_master, tilde, z, c, h, distance):
     """Set activations z [G], c, h and the distance of one step of one sequence."""
-    skipped = gates.size - bias.size
-    copy(gates[:skipped], z[:skipped])
-    later, rest = z[skipped:], gates[skipped:]
+    start = gates.size - bias.size
+    copy(gates[:start], z[:start])
+    later, rest = z[start:], gates[start:]
     for a in range(bias.size):
         later[a] = rest[a] + (logits[a] + bias[a])
     if n_master:

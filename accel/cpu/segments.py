@@ -127,27 +127,27 @@ def _walk_one(
 ):  # fmt: skip
     """Walk over one sequence; return (reason, position) of the first error, reason 0 for none.
 
-    Stack entries below `old` come from earlier segments, and of these the ones below `lost` have left the memory, so
+    Stack entries below `old` come from earlier segments, and of these the ones below `floor` have left the memory, so
     a row is always one run of the stack, from `low` to the top (and the position itself, where it is not on the stack).
     `stack`, `depth`, `column` describe its entries; `opens` has the stack entries of the open non-terminals.
     """
-    top, n_open, old, lost, begin, before = 0, 0, 0, 0, 0, CNT2
+    top, n_open, old, floor, begin, before = 0, 0, 0, 0, 0, CNT2
     if types.size == 0 or types[0] != ONT:
         return 1, 0
     for i in range(types.size):
         if i - begin == length:
-            low = min(lost, old)
+            low = min(floor, old)
             if fill:
                 _move_memory(moves[begin // length], stack, column, top, low, begin, length, memory_length, shift)
             begin += length
-            old, lost = top, _forget(stack, column, top, low, begin, memory_length, shift)
+            old, floor = top, _forget(stack, column, top, low, begin, memory_length, shift)
         kind = types[i]
         if kind < ONT or kind > CNT2:
             return 2, i
         if (before == CNT1) != (kind == CNT2):
             return 3, i
         before = kind
-        low = min(lost, old)
+        low = min(floor, old)
         if kind == CNT1:
             if n_open <= 1:
                 return 4, i
@@ -184,7 +184,7 @@ def _walk_one(
             stack[bottom], depth[bottom], column[bottom] = i, level, memory_length + i - begin
             top = bottom + 1
     if fill:
-        low, n_positions = min(lost, old), types.size - begin
+        low, n_positions = min(floor, old), types.size - begin
         _move_memory(moves[begin // length], stack, column, top, low, begin, n_positions, memory_length, shift)
     return 0, 0
 
@@ -202,15 +202,15 @@ def _move_memory(move, stack, column, top, low, begin, n_positions, memory_lengt
 
 
 @kernel()
-def _forget(stack, column, top, lost, begin, memory_length, shift):
+def _forget(stack, column, top, floor, begin, memory_length, shift):
     """Give the stack its columns in the memory of the segment that begins; return the first entry still in it."""
     if shift:
-        while lost < top and stack[lost] < begin - memory_length:
-            lost += 1
-        for p in range(lost, top):
+        while floor < top and stack[floor] < begin - memory_length:
+            floor += 1
+        for p in range(floor, top):
             column[p] = memory_length + stack[p] - begin
     else:
-        lost = max(lost, top - memory_length)
-        for p in range(lost, top):
+        floor = max(floor, top - memory_length)
+        for p in range(floor, top):
             column[p] = memory_length - top + p
-    return lost
+    return floor

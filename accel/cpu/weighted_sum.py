@@ -39,9 +39,9 @@ def weighted_sum(scores: Float, vectors: Float, offsets: Offsets) -> tuple[Float
     """
     sizes = check_floats(scores=(scores, "P"), vectors=(vectors, "Pd"))
     check_offsets("offsets", offsets, None, sizes["P"])
-    mixed, weights = np.zeros((len(offsets) - 1, sizes["d"]), vectors.dtype), np.empty_like(scores)
-    _forward(np.ascontiguousarray(vectors), np.ascontiguousarray(scores), offsets, mixed, weights, n_chunks(len(mixed)))
-    return mixed, weights
+    sums, weights = np.zeros((len(offsets) - 1, sizes["d"]), vectors.dtype), np.empty_like(scores)
+    _forward(np.ascontiguousarray(vectors), np.ascontiguousarray(scores), offsets, sums, weights, n_chunks(len(sums)))
+    return sums, weights
 
 
 def weighted_sum_vjp(
@@ -56,8 +56,8 @@ def weighted_sum_vjp(
 
 
 @team_kernel(LEAST)
-def _forward(part, vectors, scores, offsets, mixed, weights, chunks):
-    groups = len(mixed)
+def _forward(part, vectors, scores, offsets, sums, weights, chunks):
+    groups = len(sums)
     for chunk in share(part, chunks):
         for c in range(chunk_begin(chunk, chunks, groups), chunk_begin(chunk + 1, chunks, groups)):
             begin, end = offsets[c], offsets[c + 1]
@@ -70,7 +70,7 @@ def _forward(part, vectors, scores, offsets, mixed, weights, chunks):
             total = row_sum(w)
             for k in range(w.size):
                 w[k] /= total
-                add(mixed, c, vectors, begin + k, w[k])
+                add(sums, c, vectors, begin + k, w[k])
 
 
 @team_kernel(LEAST)

@@ -17,10 +17,10 @@ def forward(
 ) -> None:  # fmt: skip
     """Compute what `chart_steps.forward` does; everything is recorded."""
     (leaves, maps), (nodes, other_maps) = first, mixed
-    known = nodes.vectors if root is None else root, chart.rows if root is None else chart.is_root
+    roots = nodes.vectors if root is None else root, chart.rows if root is None else chart.is_root
     args = (
         *_steps(chart), source, len(maps.inner), *maps, leaves.befores, leaves.hiddens, leaves.sides, leaves.vectors,
-        leaves.firsts, *_scored(chart, scored), pairs.scores, pairs.weights, nodes.heights, *known, nodes.rstds,
+        leaves.firsts, *_scored(chart, scored), pairs.scores, pairs.weights, nodes.heights, *roots, nodes.rstds,
         len(other_maps.inner), *other_maps, nodes.befores, nodes.hiddens, nodes.sides, nodes.vectors, nodes.firsts,
         *_pairs(chart, pairs, weights, weights, nodes),
     )  # fmt: skip
@@ -33,17 +33,17 @@ def backward(
     weights: Weights, turned: Weights, slopes: Slopes, work: tuple[Array, Array, Array],
 ) -> None:  # fmt: skip
     """Compute what `chart_steps.backward` does."""
-    (given, given_heights), last = passes.given[0], passes.given[-1]
+    (d_vectors, d_heights), last = passes.given[0], passes.given[-1]
     leaves, nodes = first.nodes, mixed.nodes
     args = (
-        *_steps(chart), given, mixed.given_rows, given_heights, *last, passes.pitch, len(passes.given), passes.attached,
+        *_steps(chart), d_vectors, mixed.given_rows, d_heights, *last, passes.pitch, len(passes.given), passes.attached,
         first.given_rows, *first.uses, len(first.maps.inner), *first.maps, leaves.befores, leaves.vectors,
         *first.slopes, *mixed.uses, *_scored(chart, scored), nodes.heights, pairs.weights, nodes.rstds,
         len(mixed.maps.inner), *mixed.maps, nodes.befores, nodes.vectors, nodes.firsts, *mixed.slopes, *work, *slopes,
         *_pairs(chart, pairs, weights, turned, nodes),
     )  # fmt: skip
     d, f = weights.inner.shape[1:]
-    _launch("chart_pass_backward", max(2 * d + max(4 * d, f), 4 * d + 2 * scored[0].shape[-1]), chart, args, given)
+    _launch("chart_pass_backward", max(2 * d + max(4 * d, f), 4 * d + 2 * scored[0].shape[-1]), chart, args, d_vectors)
 
 
 def _steps(chart: Chart) -> tuple[Any, ...]:
@@ -55,12 +55,12 @@ def _scored(chart: Chart, scored: tuple[Array, Array]) -> tuple[Any, ...]:
     return chart.offsets, chart.shift, *scored, chart.left, chart.right, scored[0].shape[-1]
 
 
-def _pairs(chart: Chart, pairs: Pairs, weights: Weights, used: Weights, nodes: Nodes) -> tuple[Any, ...]:
-    """Return the arguments of the layers, with `used` or transposed weights."""
+def _pairs(chart: Chart, pairs: Pairs, weights: Weights, matrices: Weights, nodes: Nodes) -> tuple[Any, ...]:
+    """Return the arguments of the layers, with `matrices`: the weights, or their transposes."""
     layers, d, f = weights.inner.shape
     heads = chart.n_heads, d // chart.n_heads
     sizes = pairs.saved.outs.shape[1], layers, weights.bias.shape[1], *heads, f, len(nodes.vectors)
-    return chart.rows, chart.roles, *used, *pairs.saved, chart.drop.seeds, *sizes, *chart.drop[1:]
+    return chart.rows, chart.roles, *matrices, *pairs.saved, chart.drop.seeds, *sizes, *chart.drop[1:]
 
 
 def _launch(kernel: str, columns: int, chart: Chart, args: tuple[Any, ...], like: Array) -> None:

@@ -60,8 +60,8 @@ def plan(
         raise ValueError(f"offsets: {n_words} words may have {n_spans} spans, more nodes than int32 can number")
     xp, sentences = device.xp(), (offsets, n_sentences, w, longest)
     first, longer, step, ranked, place, uses, number = xp.empty((7, n_words + n_spans), np.int32)
-    first_splits, needed = xp.empty(n_spans, np.int64), xp.empty(n_sentences, np.int64)
-    spans = first, longer, step, first_splits, *xp.empty((2, n_splits), np.int32), ranked, place, uses, needed
+    first_splits, n_needed = xp.empty(n_spans, np.int64), xp.empty(n_sentences, np.int64)
+    spans = first, longer, step, first_splits, *xp.empty((2, n_splits), np.int32), ranked, place, uses, n_needed
     counts = xp.empty((2, longest * n_sentences), np.int64)
     scratch = xp.empty_like(scores), xp.empty(len(scores), np.int32), xp.empty((w + 1) * n_words, np.int32)
     links = xp.empty(2 * (n_words + n_sentences), np.int32)

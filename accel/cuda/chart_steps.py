@@ -21,10 +21,10 @@ def forward(
     """
     _nodes(chart, chart.steps[0], *first, pairs, scored, weights, source=source, root=root)
     for step in chart.steps[1:]:
-        skipped = 0 if recording else step.first
-        rows = _rows(chart, step, mixed[0], skipped)
+        offset = 0 if recording else step.first
+        rows = _rows(chart, step, mixed[0], offset)
         layers.forward(rows, weights, pairs.saved, chart.n_heads, chart.seeded(step.seed))
-        _nodes(chart, step, *mixed, pairs, scored, weights, skipped=skipped, root=root)
+        _nodes(chart, step, *mixed, pairs, scored, weights, offset=offset, root=root)
 
 
 def backward(
@@ -44,21 +44,21 @@ def backward(
     _slopes_of_nodes(chart, chart.steps[0], first, *shared)
 
 
-def _rows(chart: Chart, step: Step, nodes: Nodes, skipped: int) -> Rows:
-    return Rows(nodes.vectors, nodes.firsts, chart.rows, True, chart.roles, 2 * step.first, 2 * step.last, 2 * skipped)
+def _rows(chart: Chart, step: Step, nodes: Nodes, offset: int) -> Rows:
+    return Rows(nodes.vectors, nodes.firsts, chart.rows, True, chart.roles, 2 * step.first, 2 * step.last, 2 * offset)
 
 
 def _nodes(
     chart: Chart, step: Step, nodes: Nodes, maps: Maps, pairs: Pairs, scored: tuple[Array, Array], weights: Weights,
-    *, source: Array | None = None, skipped: int = 0, root: Array | None = None,
+    *, source: Array | None = None, offset: int = 0, root: Array | None = None,
 ) -> None:  # fmt: skip
     """Compute the nodes of a step from its pairs, or from the source."""
     (m, d, s), mixing = maps.outer.shape, source is None
     vector = nodes.vectors if source is None else source
-    known = nodes.vectors if root is None else root, chart.rows if root is None else chart.is_root
+    roots = nodes.vectors if root is None else root, chart.rows if root is None else chart.is_root
     args = (
-        vector, int(mixing), int(root is None), pairs.saved.ends, skipped, chart.offsets, chart.shift, *scored,
-        chart.left, chart.right, s, pairs.scores, pairs.weights, nodes.heights, *known, nodes.vectors, nodes.rstds,
+        vector, int(mixing), int(root is None), pairs.saved.ends, offset, chart.offsets, chart.shift, *scored,
+        chart.left, chart.right, s, pairs.scores, pairs.weights, nodes.heights, *roots, nodes.vectors, nodes.rstds,
         weights.product, nodes.firsts, int(step.is_read), m * step.is_read, *maps, nodes.befores, nodes.hiddens,
         nodes.sides, *_seeds(chart, step, weights, mixing), len(nodes.vectors), d, *chart.drop[1:],
     )  # fmt: skip
@@ -66,20 +66,20 @@ def _nodes(
 
 
 def _slopes_of_nodes(
-    chart: Chart, step: Step, part: Part, passes: Passes, pairs: Pairs, scored: tuple[Array, Array], turned: Weights,
-    slopes: Slopes, work: tuple[Array, Array, Array],
+    chart: Chart, step: Step, part: Part, passes: Passes, pairs: Pairs, scored: tuple[Array, Array],
+    transposes: Weights, slopes: Slopes, work: tuple[Array, Array, Array],
 ) -> None:  # fmt: skip
     """Compute the slopes of the nodes of a step, and those of its pairs' vectors and scores."""
     nodes, maps, of_nodes = part.nodes, part.maps, part.slopes
     (m, s, d), mixing = maps.outer.shape, step is not chart.steps[0]
-    (given, given_heights), last = passes.given[0], passes.given[-1]
+    (d_vectors, d_heights), last = passes.given[0], passes.given[-1]
     args = (
-        given, part.given_rows, given_heights, *last, passes.pitch, passes.attached, int(mixing),
+        d_vectors, part.given_rows, d_heights, *last, passes.pitch, passes.attached, int(mixing),
         int(chart.is_root is None), *part.uses, slopes.rows, slopes.joints, chart.offsets, chart.shift, *scored,
         chart.left, chart.right, s, nodes.heights, pairs.saved.ends, pairs.weights, nodes.vectors, nodes.rstds,
-        turned.product, int(step.is_read), m * step.is_read, *maps, nodes.befores, *work, of_nodes.firsts,
-        of_nodes.sides, of_nodes.befores, of_nodes.sums, *_seeds(chart, step, turned, mixing), len(nodes.vectors), d,
-        *chart.drop[1:],
+        transposes.product, int(step.is_read), m * step.is_read, *maps, nodes.befores, *work, of_nodes.firsts,
+        of_nodes.sides, of_nodes.befores, of_nodes.sums, *_seeds(chart, step, transposes, mixing), len(nodes.vectors),
+        d, *chart.drop[1:],
     )  # fmt: skip
     _launch("chart_nodes_backward", step, 4 * d + 2 * s, args, nodes.vectors, len(passes.given))
 

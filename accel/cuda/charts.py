@@ -79,10 +79,10 @@ def inside_vjp(
     """
     nodes, pairs = outputs
     whole, n_summed, slopes, of_nodes, work = _slopes(chart, nodes, pairs, len(given))
-    turned, (turned_maps,) = _transposed(weights, maps)
+    transposes, (turned_maps,) = _transposed(weights, maps)
     passes, scored = Passes(given, whole.shape[1], attached), (nodes.sides, nodes.sides)
     part = Part(nodes, turned_maps, of_nodes, chart.uses[0], len(given[0][0]))
-    _form(chart).backward(chart, passes, part, part, pairs, scored, weights, turned, slopes, work)
+    _form(chart).backward(chart, passes, part, part, pairs, scored, weights, transposes, slopes, work)
     if len(given) > 1:
         whole[0, :n_summed] += whole[1, :n_summed]
     gradients = layers.of_weights(pairs.saved, slopes, chart.roles, chart.n_roles, zero_first=False)
@@ -102,8 +102,8 @@ def outside(
         for maps, part in ((sibling_maps, slice(n, None)), (parent_maps, slice(n)))
     )
     pairs, scored = _pairs(chart, vectors, weights, recording), (contexts.sides, inner.sides)
-    first, mixed = (inner, sibling_maps), (contexts, parent_maps)
-    _form(chart).forward(chart, vectors, first, mixed, pairs, scored, weights, root, recording)
+    first, mixtures = (inner, sibling_maps), (contexts, parent_maps)
+    _form(chart).forward(chart, vectors, first, mixtures, pairs, scored, weights, root, recording)
     return Outside(tables[0], tables[1], inner, contexts, pairs)
 
 
@@ -115,11 +115,11 @@ def outside_vjp(
     *_, slopes, of_contexts, work = _slopes(chart, contexts, pairs, 1)
     shapes = [x.shape for x in (inner.firsts, inner.sides, inner.befores, inner.vectors)]
     of_inner = NodeSlopes(*room(shapes, d_words.dtype, chart.bounds is not None)[1])
-    turned, (parents, siblings) = _transposed(weights, parent_maps, sibling_maps)
+    transposes, (parents, siblings) = _transposed(weights, parent_maps, sibling_maps)
     words, passes, scored = len(d_words), Passes([(d_words, d_words)], 0, 1), (contexts.sides, inner.sides)
     first = Part(inner, siblings, of_inner, chart.uses[1], 0)
-    mixed = Part(contexts, parents, of_contexts, chart.uses[0], words)
-    _form(chart).backward(chart, passes, first, mixed, pairs, scored, weights, turned, slopes, work)
+    mixtures = Part(contexts, parents, of_contexts, chart.uses[0], words)
+    _form(chart).backward(chart, passes, first, mixtures, pairs, scored, weights, transposes, slopes, work)
     gradients = layers.of_weights(pairs.saved, slopes, chart.roles, chart.n_roles, zero_first=False)
     matmul(inner.vectors.T, of_inner.firsts, out=gradients[1][0])
     matmul(contexts.vectors[words:].T, of_contexts.firsts[words:], out=gradients[1][0], add=True)
@@ -172,8 +172,8 @@ def _slopes(
 
 def _transposed(weights: Weights, *maps: Maps) -> tuple[Weights, list[Maps]]:
     """Return the weights of layers and of maps with rows and columns of each matrix exchanged."""
-    turned, rest = layers.transposed_all(weights, *(x for of in maps for x in (of.inner, of.outer)))
-    return turned, [of._replace(inner=rest[2 * i], outer=rest[2 * i + 1]) for i, of in enumerate(maps)]
+    transposes, rest = layers.transposed_all(weights, *(x for of in maps for x in (of.inner, of.outer)))
+    return transposes, [of._replace(inner=rest[2 * i], outer=rest[2 * i + 1]) for i, of in enumerate(maps)]
 
 
 def _of_maps(nodes: Nodes, slopes: NodeSlopes, begin: int) -> Maps:

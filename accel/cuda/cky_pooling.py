@@ -78,8 +78,8 @@ def queried_cky_pool(
     """
     tokens, compose, w, query, key = _floats(tokens, compose, w=w, query=query, key=key)
     room = device.xp().empty((2, len(w)), w.dtype)
-    made = chart_tokens.Query(w, query, key, room)
-    return _pooled(tokens, compose, room[1], offsets, max_height, made), room
+    query_parts = chart_tokens.Query(w, query, key, room)
+    return _pooled(tokens, compose, room[1], offsets, max_height, query_parts), room
 
 
 def queried_cky_pool_vjp(
@@ -92,8 +92,8 @@ def queried_cky_pool_vjp(
     slopes = [xp.empty_like(x) if place is None else place for x, place in zip(learned, places, strict=True)]
     d_tokens, room = xp.empty_like(tokens), outputs[1]
     d_nodes, through, d_direction = _gathered(d_nodes, outputs[0], learned[0], room[1], charts, slopes[0])
-    made = chart_tokens.Query(*learned[1:], room)
-    chart_tokens.end(d_nodes, through, charts.sentences, d_tokens, made, d_direction, tuple(slopes[1:]))
+    query_parts = chart_tokens.Query(*learned[1:], room)
+    chart_tokens.end(d_nodes, through, charts.sentences, d_tokens, query_parts, d_direction, tuple(slopes[1:]))
     return d_tokens, *slopes
 
 

@@ -39,9 +39,9 @@ class Forms:
     graphs: bool = False
 
     def __post_init__(self) -> None:
-        for name, value, known in (("kernels", self.kernels, KERNELS), ("precision", self.precision, PRECISIONS)):
-            if value not in known:
-                raise ValueError(f"{name}: {value!r} is not known; use {' or '.join(known)}")
+        for name, value, choices in (("kernels", self.kernels, KERNELS), ("precision", self.precision, PRECISIONS)):
+            if value not in choices:
+                raise ValueError(f"{name}: {value!r} is not known; use {' or '.join(choices)}")
         if self.graphs and self.kernels != "fast":
             raise ValueError("graphs: CuPy multiplies no matrices while a stream is captured: add --kernels fast")
 

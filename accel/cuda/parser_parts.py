@@ -52,16 +52,16 @@ def rotate_both(
     """Return two arrays as `rotate` does, by one kernel; in place if they may be changed."""
     xp = device.xp()
     arrays = xp.ascontiguousarray(x), xp.ascontiguousarray(z)
-    turned = arrays if in_place else tuple(xp.empty((2, *x.shape), x.dtype))
-    _rotate(arrays, cosine, sine, turned, back, 2)
-    return turned
+    results = arrays if in_place else tuple(xp.empty((2, *x.shape), x.dtype))
+    _rotate(arrays, cosine, sine, results, back, 2)
+    return results
 
 
 def _rotate(
-    arrays: tuple[Array, ...], cosine: Array, sine: Array, turned: tuple[Array, ...], back: bool, count: int
+    arrays: tuple[Array, ...], cosine: Array, sine: Array, results: tuple[Array, ...], back: bool, count: int
 ) -> None:
     (x, _), (_, heads, width) = arrays, arrays[0].shape
-    args = *arrays, cosine, sine, *turned, x.size // 2, heads, width // 2, int(back)
+    args = *arrays, cosine, sine, *results, x.size // 2, heads, width // 2, int(back)
     grid = -(-x.size // (2 * THREADS)), count
     device.launch("parser_parts", "rotate_pairs", grid, (THREADS,), args, x.dtype)
 

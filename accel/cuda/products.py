@@ -151,18 +151,19 @@ def _check_result(name: str, array: Array, shape: tuple[int, ...], dtype: Any) -
 
 @lru_cache(KEPT)
 def _layout(
-    shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, start: int, turned: bool = False
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, start: int, prefers_columns: bool = False
 ) -> Matrix | None:
     """Return how cuBLAS sees a matrix, or each of a batch; None if there are gaps inside rows and columns.
 
-    A single row or column lies both ways: `turned` says that it is seen as one of columns. `start` is the alignment.
+    A single row or column lies both ways: `prefers_columns` says that it is seen as one of columns. `start` is the
+    alignment.
     """
     rows, columns = shape[-2:]
     down, right = (stride // dtype.itemsize for stride in strides[-2:])
     stride = strides[0] // dtype.itemsize if len(shape) == 3 else 0
     by_rows = (right == 1 or columns == 1) and (down >= columns or rows == 1)
     by_columns = (down == 1 or rows == 1) and (right >= rows or columns == 1)
-    if by_rows and not (turned and by_columns):
+    if by_rows and not (prefers_columns and by_columns):
         return Matrix(TYPES[dtype], columns, rows, down if rows > 1 else columns, stride, start)
     if by_columns:
         pitch = right if columns > 1 else rows
@@ -170,20 +171,20 @@ def _layout(
     return None
 
 
-def _seen(x: Array, turned: bool = False) -> Seen | None:
+def _seen(x: Array, prefers_columns: bool = False) -> Seen | None:
     """Return where an array begins, and how cuBLAS sees it; None if it has gaps inside rows and columns."""
     address = device.address(x)
-    layout = _layout(x.shape, x.strides, x.dtype, aligned(address), turned)
+    layout = _layout(x.shape, x.strides, x.dtype, aligned(address), prefers_columns)
     return None if layout is None else (address, layout)
 
 
-def _readable(x: Array, turned: bool = False) -> tuple[Array, Seen]:
+def _readable(x: Array, prefers_columns: bool = False) -> tuple[Array, Seen]:
     """Return x, or a copy of it if it has such gaps, and how cuBLAS sees that."""
-    seen = _seen(x, turned)
-    if seen is None:
+    view = _seen(x, prefers_columns)
+    if view is None:
         x = device.xp().ascontiguousarray(x)
-        seen = _seen(x, turned)
-    return x, seen  # type: ignore[return-value]
+        view = _seen(x, prefers_columns)
+    return x, view  # type: ignore[return-value]
 
 
 def _at_equal_distances(arrays: Sequence[Array]) -> Seen | None:

@@ -126,8 +126,8 @@ def play(
             table[row + i * width + m] = n_words + count
             count += 1
     for merge in range(n - width):
-        gone = order[start - b + merge] + 1
-        unit, follower = links[0, link + gone], links[1, link + gone]
+        partner = order[start - b + merge] + 1
+        unit, follower = links[0, link + partner], links[1, link + partner]
         links[1, link + unit], links[0, link + follower] = follower, unit
         followers, y = 0, follower
         while y < n and followers < width - 1:

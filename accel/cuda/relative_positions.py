@@ -33,9 +33,9 @@ def dropout_all(x: Array, rate: float, seeds: Sequence[int]) -> Array:
     y = device.xp().empty((len(seeds), *x.shape), x.dtype)
     for begin in range(0, len(seeds), TOGETHER):
         draws = [check.dropout(rate, seed) for seed in seeds[begin : begin + TOGETHER]]
-        _, threshold, kept = draws[0]
+        _, threshold, keep_scale = draws[0]
         places = [place for place, *_ in draws]
-        args = x, y[begin:], x.size, *places, *places[:1] * (TOGETHER - len(draws)), threshold, kept
+        args = x, y[begin:], x.size, *places, *places[:1] * (TOGETHER - len(draws)), threshold, keep_scale
         grid = *device.wide_grid(x, THREADS), len(draws)
         device.launch("relative_positions", "dropout_all", grid, (THREADS,), args, x.dtype)
     return y

@@ -16,9 +16,9 @@ from accel.cuda.support.check import THREADS
 def role_biases(roles: Array, product: Array, biases: Array) -> Array:
     """Return biases [K, 3 d] plus roles [K, R, d] times product [K, d, 3 d], and of values the biases alone."""
     roles, product, biases = check.floats(roles=roles, product=product, biases=biases)
-    added = device.xp().empty((*roles.shape[:2], product.shape[2]), roles.dtype)
-    _launch("role_biases_forward", added.size, (roles, product, biases, added, *roles.shape), roles.dtype)
-    return added
+    sums = device.xp().empty((*roles.shape[:2], product.shape[2]), roles.dtype)
+    _launch("role_biases_forward", sums.size, (roles, product, biases, sums, *roles.shape), roles.dtype)
+    return sums
 
 
 def role_biases_vjp(d_added: Array, roles: Array, product: Array, d_product: Array) -> tuple[Array, Array]:

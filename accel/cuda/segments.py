@@ -85,7 +85,7 @@ def walk_sequence(
 
     With fill = 0, look for problems (4 * position + 1 + number of the problem) and put the number of keys of row i into
     row_offsets[i + 1]; with fill = 1 write everything else. The stack holds positions, at offsets[b] and on. At the
-    start of the segment it held `held` of them, of which the lowest `lost` are in no memory any more.
+    start of the segment it held `old_size` of them, of which the lowest `floor` are in no memory any more.
     """
     b = cuda.grid(1)
     if b >= offsets.size - 1:
@@ -93,7 +93,7 @@ def walk_sequence(
     start, length = offsets[b], offsets[b + 1] - offsets[b]
     if length == 0:
         problems[b] = 1
-    size = n_open = held = lost = 0
+    size = n_open = old_size = floor = 0
     for i in range(length):
         kind = types[start + i]
         problem = _problem(types, start, i, n_open)
@@ -102,8 +102,8 @@ def walk_sequence(
             return
         begin = i - i % segment_length
         if i == begin:
-            held = size
-            lost = max(lost, size - memory_length)
+            old_size = size
+            floor = max(floor, size - memory_length)
 
         low, high = 0, size  # row i sees these places of the stack, and itself
         if kind == CNT1:
@@ -116,7 +116,7 @@ def walk_sequence(
         count = 0
         for place in range(low, high + 1):
             j = i if place == high else stack[start + place]
-            column = _column(j, place, begin, held, lost, memory_length, shift)
+            column = _column(j, place, begin, old_size, floor, memory_length, shift)
             if column >= 0:
                 if fill == 1:
                     edge = row_offsets[start + i] + count
@@ -126,7 +126,7 @@ def walk_sequence(
         if fill == 0:
             row_offsets[start + i + 1] = count
 
-        lost = min(lost, size)
+        floor = min(floor, size)
         if kind != CNT2:
             stack[start + size] = i
             size += 1
@@ -139,16 +139,16 @@ def walk_sequence(
                 j = i + 1 - memory_length + y
                 if shift == 0:
                     j = stack[start + place] if place >= 0 else -1
-                column = _column(j, place, begin, held, lost, memory_length, shift)
+                column = _column(j, place, begin, old_size, floor, memory_length, shift)
                 memory_columns[segment, y] = column if j >= 0 else -1
 
 
 @cuda.jit(device=True, inline="always")
-def _column(j: int, place: int, begin: int, held: int, lost: int, memory_length: int, shift: int) -> int:
+def _column(j: int, place: int, begin: int, old_size: int, floor: int, memory_length: int, shift: int) -> int:
     """Return the column of position j, which stands at `place` in the stack; negative if it is in no memory."""
     if j >= begin or shift == 1:
         return memory_length + j - begin
-    return memory_length - held + place if place >= lost else -1
+    return memory_length - old_size + place if place >= floor else -1
 
 
 @cuda.jit(device=True, inline="always")

@@ -62,13 +62,13 @@ def biased_residual_sum_vjp(
 
 def _residual(x: Array, y: Array, bias: Array | None, rate: float, seed: int) -> tuple[Array]:
     biases = {} if bias is None else {"bias": bias}
-    x, y, *given = check.floats(x=x, y=y, **biases)
+    x, y, *arrays = check.floats(x=x, y=y, **biases)
     check.shape("x", x, "N", "d")
     check.shape("y", y, *x.shape)
-    for array in given:
+    for array in arrays:
         check.shape("bias", array, x.shape[1])
     out = device.xp().empty_like(x)
-    _per_element("residual_forward", (x, y, *(given or [x]), out, x.size, x.shape[1], len(given)), rate, seed)
+    _per_element("residual_forward", (x, y, *(arrays or [x]), out, x.size, x.shape[1], len(arrays)), rate, seed)
     return (out,)
 
 

@@ -15,7 +15,7 @@ WARPS = 4  # a group
 
 
 def weighted_sum(scores: Array, vectors: Array, offsets: Array) -> tuple[Array, Array]:
-    """Return (mixed [C, d], weights [P]): softmax of the scores within each group; the sum of an empty one is 0.
+    """Return (sums [C, d], weights [P]): softmax of the scores within each group; the sum of an empty one is 0.
 
     scores [P]; vectors [P, d]; offsets [C+1] int64. Raises ValueError naming the argument that does not fit.
     """
@@ -25,10 +25,10 @@ def weighted_sum(scores: Array, vectors: Array, offsets: Array) -> tuple[Array, 
     (offsets,) = check.integers(np.int64, offsets=offsets)
     check.indices({}, {"offsets": (offsets, len(scores))})
     xp, groups, d = device.xp(), len(offsets) - 1, vectors.shape[1]
-    mixed, weights = xp.empty((groups, d), vectors.dtype), xp.empty_like(scores)
-    args = scores, vectors, offsets, mixed, weights, d
+    sums, weights = xp.empty((groups, d), vectors.dtype), xp.empty_like(scores)
+    args = scores, vectors, offsets, sums, weights, d
     device.launch("weighted_sum", "weighted_sum_forward", (groups,), (32, WARPS), args, vectors.dtype)
-    return mixed, weights
+    return sums, weights
 
 
 def weighted_sum_vjp(

@@ -37,5 +37,5 @@ def segments(
             moved_rows = np.concatenate([segment.memory_to_memory, segment.seq_to_memory], axis=1)
             moves.append(np.where(moved_rows.any(axis=1), moved_rows.argmax(axis=1), -1))
         counts.append(len(parts))
-    moved = np.array(moves, np.int32).reshape(sum(counts), memory_length)
-    return offsets_of(sizes), joined(columns, np.int32), joined(relative, np.int32), offsets_of(counts), moved
+    memory_columns = np.array(moves, np.int32).reshape(sum(counts), memory_length)
+    return offsets_of(sizes), joined(columns, np.int32), joined(relative, np.int32), offsets_of(counts), memory_columns

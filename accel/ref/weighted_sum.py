@@ -9,17 +9,17 @@ from refimpl import layers as ref_layers
 
 
 def weighted_sum(scores: Array, vectors: Array, offsets: Array) -> Outputs:
-    """Return (mixed [C, d], weights [P]): softmax of the scores within each group; an empty group gives 0."""
+    """Return (sums [C, d], weights [P]): softmax of the scores within each group; an empty group gives 0."""
     one_dtype(scores=scores, vectors=vectors)
     if scores.shape != vectors.shape[:1] or vectors.ndim != 2:
         raise ValueError(f"scores: shape {scores.shape}, but vectors {vectors.shape}")
     groups = ranges_of(offsets, len(scores))
-    mixed, weights = np.zeros((len(groups), vectors.shape[1]), vectors.dtype), np.empty_like(scores)
+    sums, weights = np.zeros((len(groups), vectors.shape[1]), vectors.dtype), np.empty_like(scores)
     for c, group in enumerate(groups):
         if group.start < group.stop:
             weights[group] = ref_layers.softmax(scores[group])
-            mixed[c] = weights[group] @ vectors[group]
-    return mixed, weights
+            sums[c] = weights[group] @ vectors[group]
+    return sums, weights
 
 
 weighted_sum_vjp = central_difference(weighted_sum, 2)

@@ -31,8 +31,8 @@ def check_floats(**arguments: tuple[NDArray[Any], str]) -> dict[str, int]:
         for axis, size in zip(axes, array.shape, strict=False):
             fits = fits and sizes.setdefault(axis, size) == size
         if not fits:
-            known = ", ".join(str(sizes.get(axis, axis)) for axis in axes)
-            raise ValueError(f"{name}: shape {array.shape}, expected [{known}]")
+            shape = ", ".join(str(sizes.get(axis, axis)) for axis in axes)
+            raise ValueError(f"{name}: shape {array.shape}, expected [{shape}]")
     return sizes
 
 

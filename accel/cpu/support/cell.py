@@ -118,9 +118,9 @@ def update_vjp(gates, tilde, c_before, c, d_h, d_c, d_z, d_tilde):
     d_i, d_f = d_z[2 * n_units : -n_units], d_z[-n_units:]
     one = c.dtype.type(1)
     for a in range(n_units):
-        shown = tanh(c[a])
-        d_out[a] = d_h[a] * shown * out[a] * (one - out[a])
-        d_c[a] += d_h[a] * out[a] * (one - shown * shown)
+        tanh_c = tanh(c[a])
+        d_out[a] = d_h[a] * tanh_c * out[a] * (one - out[a])
+        d_c[a] += d_h[a] * out[a] * (one - tanh_c * tanh_c)
     if len(tilde):
         _structured_vjp(cell, i, f, tilde[0], tilde[1], c_before, d_c, d_cell, d_i, d_f, d_tilde[0], d_tilde[1])
     else:

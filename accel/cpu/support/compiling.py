@@ -122,12 +122,12 @@ def compile_share(task: str, kind: str, first: int, step: int) -> None:
 @cache
 def _first_step(task: str, kind: str) -> list[tuple[Any, tuple[Any, ...]]]:
     """Return the kernels of the first step of a model with the types of their arguments, as listed."""
-    listed = tomllib.loads(FIRST_STEPS.read_text(encoding="utf-8"))
+    table = tomllib.loads(FIRST_STEPS.read_text(encoding="utf-8"))
     kernels = []
-    for name in listed["models"].get(f"{task} {kind}", listed["models"].get(kind, ())):
+    for name in table["models"].get(f"{task} {kind}", table["models"].get(kind, ())):
         path, function = name.split(" ")[0].rsplit(".", 1)
         module = vars(import_module(f"accel.cpu.{path}"))
-        signature = eval(listed["signatures"][name], vars(types) | module)
+        signature = eval(table["signatures"][name], vars(types) | module)
         kernels.append((getattr(module[function], "compiled", module[function]), signature))
     return kernels
 

@@ -177,8 +177,8 @@ def _add_sums(builder: Any, vectors: list[Any], places: list[Any]) -> None:
     for number, place in enumerate(places):
         first = number * count % parts[0].type.count
         sums = parts[number * count // parts[0].type.count]
-        chosen = ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(first, first + count)))
-        row = builder.shuffle_vector(sums, sums, chosen)
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(first, first + count)))
+        row = builder.shuffle_vector(sums, sums, lanes)
         at = builder.bitcast(place, row.type.as_pointer())
         builder.store(builder.fadd(builder.load(at, align=4), row), at, align=4)
 

@@ -76,7 +76,7 @@ def _draw(scores, n, count, seed):
     beginnings, noise, n_noise = [(0.0, 0, -1)], _gumbel(seed, 0), 1
     heap, highest = [(-noise, 0)], [noise]  # `highest`: of the best `count` + 1 trees so far, the least first
     logps, values = np.empty((2, max(n, scores.shape[1], 2)))
-    logqs, drawn, least = [0.0 for _ in range(0)], [0 for _ in range(0)], -np.inf
+    logqs, last_cells, least = [0.0 for _ in range(0)], [0 for _ in range(0)], -np.inf
     while len(heap):
         negated, place = heapq.heappop(heap)
         if len(logqs) == count:
@@ -106,8 +106,8 @@ def _draw(scores, n, count, seed):
                 logq += logps[best]
             cell, last = _decide(decision, best, n, after, last, open_cells, constituent_cells)
         logqs.append(logq)
-        drawn.append(last)
-    return _listed(np.array(logqs), least, drawn, constituent_cells)
+        last_cells.append(last)
+    return _listed(np.array(logqs), least, last_cells, constituent_cells)
 
 
 @kernel()
@@ -151,18 +151,18 @@ def _decide(decision, way, n, after, last, open_cells, constituent_cells):
 
 
 @kernel()
-def _listed(logqs, least, drawn, constituent_cells):
+def _listed(logqs, least, last_cells, constituent_cells):
     """Return what `_draw` does, from the cell of every tree's last constituent."""
-    sizes = np.zeros(len(drawn), np.int64)
-    for tree in range(len(drawn)):
-        last = drawn[tree]
+    sizes = np.zeros(len(last_cells), np.int64)
+    for tree in range(len(last_cells)):
+        last = last_cells[tree]
         while last >= 0:
             sizes[tree] += 1
             last = constituent_cells[last][3]
     constituents, end = np.empty((sizes.sum(), 3), np.int32), 0
-    for tree in range(len(drawn)):
+    for tree in range(len(last_cells)):
         end += sizes[tree]
-        row, last = end, drawn[tree]
+        row, last = end, last_cells[tree]
         while last >= 0:
             row -= 1
             i, j, label, last = constituent_cells[last]

@@ -37,8 +37,8 @@ def steps_between(offsets: np.ndarray) -> Steps:
     """Return the steps of sequences with these offsets, all on the host."""
     lengths = np.diff(offsets)
     order = np.argsort(-lengths, kind="stable")
-    ended = np.bincount(lengths, minlength=1).cumsum()[:-1]  # sequences of t steps or fewer
-    return Steps((len(lengths) - ended).tolist(), order, offsets[order])
+    n_ended = np.bincount(lengths, minlength=1).cumsum()[:-1]  # sequences of t steps or fewer
+    return Steps((len(lengths) - n_ended).tolist(), order, offsets[order])
 
 
 def count_masters(gates: Array, h0: Array, c0: Array, kind: str) -> int:

@@ -56,8 +56,8 @@ def shape(name: str, array: Array, *expected: int | str) -> None:
     """Raise unless the array has these axes; a string stands for any length."""
     lengths = array.shape
     fits = len(lengths) == len(expected)
-    for length, needed in zip(lengths, expected):  # noqa: B905 of different numbers of axes it has been said
-        fits = fits and (length == needed or isinstance(needed, str))
+    for length, size in zip(lengths, expected):  # noqa: B905 of different numbers of axes it has been said
+        fits = fits and (length == size or isinstance(size, str))
     if not fits:
         raise ValueError(f"{name}: shape {array.shape} is not [{', '.join(map(str, expected))}]")
 

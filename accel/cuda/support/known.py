@@ -78,8 +78,8 @@ def copy_of(array: Array) -> np.ndarray | None:
 
     Nothing may follow from it but what is noted: see `noted`.
     """
-    known = _known.get(id(array))
-    return None if known is None else known.copy
+    entry = _known.get(id(array))
+    return None if entry is None else entry.copy
 
 
 def host(array: Array) -> np.ndarray:
@@ -87,7 +87,7 @@ def host(array: Array) -> np.ndarray:
     copy = copy_of(array)
     if copy is None:
         return device.to_host(array)
-    _note(lambda known: (known.copy.shape, known.copy.tobytes()), array)
+    _note(lambda entry: (entry.copy.shape, entry.copy.tobytes()), array)
     return copy
 
 
@@ -103,7 +103,7 @@ def number(compute: Callable[..., Any], arrays: Sequence[Array], copies: Sequenc
     """
     value = compute(*copies)
     if all(id(array) in _known for array in arrays):
-        _note(lambda *known: compute(*(x.copy for x in known)), *arrays)
+        _note(lambda *entries: compute(*(x.copy for x in entries)), *arrays)
     return value
 
 
@@ -114,18 +114,18 @@ def fact(compute: Callable[..., Any], *arrays: Array) -> Any:
 
 def place_of(array: Array) -> tuple[str, Block] | None:
     """Return the name of an array that was sent, and what it was sent with; None of any other."""
-    known = _known.get(id(array))
-    return None if known is None else (known.name, known.block)
+    entry = _known.get(id(array))
+    return None if entry is None else (entry.name, entry.block)
 
 
 def limits(array: Array) -> tuple[int, int] | None:
     """Return the least and the greatest number of an array that was sent, (0, -1) if it is empty; None of any other."""
-    known = _known.get(id(array))
-    if known is None:
+    entry = _known.get(id(array))
+    if entry is None:
         return None
-    if (limits,) not in known.facts:
-        known.facts[limits,] = (int(known.copy.min()), int(known.copy.max())) if known.copy.size else (0, -1)
-    return known.facts[limits,]  # type: ignore[no-any-return]
+    if (limits,) not in entry.facts:
+        entry.facts[limits,] = (int(entry.copy.min()), int(entry.copy.max())) if entry.copy.size else (0, -1)
+    return entry.facts[limits,]  # type: ignore[no-any-return]
 
 
 _promised: dict[int, tuple[weakref.ref[Any], int, int]] = {}  # by the identity of the array, as long as it lives
@@ -148,13 +148,13 @@ def once(compute: Callable[..., Fact], arrays: Sequence[Array], copies: Sequence
 
     If all arrays were sent it is computed once, and kept as long as they are.
     """
-    known = [_known.get(id(array)) for array in arrays]
-    if any(x is None for x in known):
+    entries = [_known.get(id(array)) for array in arrays]
+    if any(x is None for x in entries):
         return _on_device(compute(*copies))
-    owner, key = _place(compute, known)  # type: ignore[arg-type]
+    owner, key = _place(compute, entries)  # type: ignore[arg-type]
     if key not in owner.facts:
         owner.facts[key] = _on_device(compute(*copies))
-    _note(lambda *known: _host_part(compute, known), *arrays)
+    _note(lambda *entries: _host_part(compute, entries), *arrays)
     return owner.facts[key]  # type: ignore[no-any-return]
 
 
@@ -163,10 +163,10 @@ def once_on_device(compute: Callable[..., Fact], arrays: Sequence[Array]) -> Fac
 
     The host looks at nothing, so that nothing is noted: a graph does it anew in each replay.
     """
-    known = [_known.get(id(array)) for array in arrays]
-    if any(x is None for x in known):
+    entries = [_known.get(id(array)) for array in arrays]
+    if any(x is None for x in entries):
         return compute(*arrays)
-    owner, key = _place(compute, known)  # type: ignore[arg-type]
+    owner, key = _place(compute, entries)  # type: ignore[arg-type]
     if key not in owner.facts:
         owner.facts[key] = compute(*arrays)
     return owner.facts[key]  # type: ignore[no-any-return]
@@ -201,27 +201,27 @@ def noted() -> Iterator[list[Note]]:
 
 def note_check(require: Callable[[np.ndarray], None], array: Array) -> None:
     """Note a check of an array that was sent, which raises an error if the array is wrong."""
-    _note(lambda known: require(known.copy), array)
+    _note(lambda entry: require(entry.copy), array)
 
 
 def _note(take: Callable[..., Any], *arrays: Array) -> None:
     notes = _notes.get()
     if notes is not None:
-        known = [_known[id(array)] for array in arrays]
-        notes.append(Note(tuple(x.name for x in known), take, take(*known)))
+        entries = [_known[id(array)] for array in arrays]
+        notes.append(Note(tuple(x.name for x in entries), take, take(*entries)))
 
 
-def _host_part(compute: Callable[..., Any], known: Sequence[Known]) -> tuple[Any, ...]:
+def _host_part(compute: Callable[..., Any], entries: Sequence[Known]) -> tuple[Any, ...]:
     """Return what a fact says on the host: its numbers, and the shapes of its arrays."""
-    owner, key = _place(compute, list(known))
-    fact = owner.facts[key] if key in owner.facts else compute(*(x.copy for x in known))
+    owner, key = _place(compute, list(entries))
+    fact = owner.facts[key] if key in owner.facts else compute(*(x.copy for x in entries))
     values = (getattr(fact, f.name) for f in fields(fact))
     return tuple((x.shape, x.dtype.str) if hasattr(x, "dtype") and x.ndim else x for x in values)
 
 
-def _place(compute: Callable[..., Any], known: list[Known]) -> tuple[Known, tuple[Any, ...]]:
+def _place(compute: Callable[..., Any], entries: list[Known]) -> tuple[Known, tuple[Any, ...]]:
     """Return which array keeps a fact, and under which key; the key must not hold that array, which would never die."""
-    owner, *others = known
+    owner, *others = entries
     return owner, (compute, *(None if other is owner else other for other in others))
 
 

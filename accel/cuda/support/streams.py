@@ -29,11 +29,11 @@ class Beside:
 
         The current stream waits; the host does not.
         """
-        begun = recorded(current())
-        self.stream.wait_event(begun)
+        start = recorded(current())
+        self.stream.wait_event(start)
         begin(self.stream)
-        done = recorded(self.stream)
-        return lambda: current().wait_event(done)
+        end = recorded(self.stream)
+        return lambda: current().wait_event(end)
 
 
 def current() -> Any:

@@ -93,11 +93,11 @@ def check_width(rows: int, q: Array) -> None:
 
     It is called before the forward pass, whose kernel may need less.
     """
-    needed, limit = shared_bytes(rows, q), device.shared_limit()
-    if needed > limit:
+    n_bytes, limit = shared_bytes(rows, q), device.shared_limit()
+    if n_bytes > limit:
         widest = (limit // q.dtype.itemsize - TILE * (TILE + 1)) // rows
         advice = f"use heads of at most {widest - 1 + widest % 2}" + (" or float32" if q.dtype.itemsize > 4 else "")
         raise ValueError(
-            f"q: the gradient for heads of {q.shape[2]} in {q.dtype} needs {needed} bytes of shared memory a block, "
+            f"q: the gradient for heads of {q.shape[2]} in {q.dtype} needs {n_bytes} bytes of shared memory a block, "
             f"but this GPU has {limit}: {advice}"
         )

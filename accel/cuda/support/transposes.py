@@ -16,10 +16,10 @@ def transpose_all(arrays: Sequence[Array]) -> list[Array]:
     xp, results = device.xp(), []
     for first in range(0, len(arrays), TOGETHER):
         part = [xp.ascontiguousarray(x) for x in arrays[first : first + TOGETHER]]
-        turned = [xp.empty((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype) for x in part]
-        args = [y for x, to in zip(part, turned, strict=True) for y in (x, to, *x.shape[-2:], x.size)]
+        transposes = [xp.empty((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype) for x in part]
+        args = [y for x, to in zip(part, transposes, strict=True) for y in (x, to, *x.shape[-2:], x.size)]
         args += [*args[:4], 0] * (TOGETHER - len(part))
         grid = -(-max(x.size for x in part) // THREADS), len(part)
         device.launch("support/transposes", "transpose_arrays", grid, (THREADS,), tuple(args), part[0].dtype)
-        results += turned
+        results += transposes
     return results

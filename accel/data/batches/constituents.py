@@ -119,8 +119,8 @@ def encode_bracketed(
             pieces = pieces_of(vocabulary, sentence)
         spans = np.array([span_number(len(sentence), i, j) for _, i, j in constituents], np.int32)
         labels = np.array([numbers[chain] for chain, _, _ in constituents], np.int32)
-        known = [tag_numbers.get(tag, -1) for tag in of_words or ()] if tags else None
-        encoded.append(Encoded(pieces, affixes_of(sentence), spans, labels, known))
+        tag_ids = [tag_numbers.get(tag, -1) for tag in of_words or ()] if tags else None
+        encoded.append(Encoded(pieces, affixes_of(sentence), spans, labels, tag_ids))
     return encoded, unreachable
 
 
@@ -130,7 +130,7 @@ def parser_batches(sentences: Sequence[Encoded], max_words: int, *, ops: ModuleT
         len(sentences),
         max_words,
         lambda i: len(sentences[i].pieces),
-        lambda chosen, _: assemble([sentences[i] for i in chosen.tolist()], ops),
+        lambda indices, _: assemble([sentences[i] for i in indices.tolist()], ops),
         names=("sentence", "words"),
         **order,
     )

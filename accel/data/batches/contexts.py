@@ -138,8 +138,8 @@ class ContextBatches:
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
-        cut = {"across_documents": across_documents, "one_sentence": one_sentence}
-        self._begins = cut_contexts(text, max_tokens, **cut)
+        options = {"across_documents": across_documents, "one_sentence": one_sentence}
+        self._begins = cut_contexts(text, max_tokens, **options)
         self._text, self._batch_size, self._ops, self._micro_batch = text, batch_size, ops, micro_batch
         self._pads = shares_graphs and ops.xp is not np and ops.wants_graphs()
         data = [len(self._begins) - 1, batch_size, max_tokens, int(across_documents), len(text.ids)]

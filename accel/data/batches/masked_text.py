@@ -45,8 +45,8 @@ def masked_batches(
     that are not predicted.
     """
 
-    def assemble(chosen: np.ndarray, epoch: int) -> SentenceBatch:
-        rows = [_masked(sentences[i], pieces, np.random.default_rng([mask_seed, epoch, i])) for i in chosen.tolist()]
+    def assemble(indices: np.ndarray, epoch: int) -> SentenceBatch:
+        rows = [_masked(sentences[i], pieces, np.random.default_rng([mask_seed, epoch, i])) for i in indices.tolist()]
         ids, labels = (joined([row[side] for row in rows], np.int32) for side in (0, 1))
         arrays = {"ids": ids, "offsets": offsets_of([len(row) for row, _ in rows]), "labels": labels}
         return sentence_batch(ops, arrays, int((labels >= 0).sum()))
@@ -60,13 +60,13 @@ def _masked(ids: np.ndarray, pieces: AlbertPieces, draw: np.random.Generator) ->
     """Return the tokens of a sentence as they are read, and the labels: of SHARE on average, of one at least."""
     of_text = np.flatnonzero(~np.isin(ids, [pieces.ids[FIRST], pieces.ids[SEPARATOR]]))
     predicted = draw.permutation(of_text)[: max(1, int(SHARE * len(of_text) + draw.random()))]
-    labels, read = np.full_like(ids, -1), ids.copy()
+    labels, inputs = np.full_like(ids, -1), ids.copy()
     labels[predicted] = ids[predicted]
     how = draw.random(len(predicted))
-    read[predicted[how < READ_AS_MASK]] = pieces.ids[MASK]
+    inputs[predicted[how < READ_AS_MASK]] = pieces.ids[MASK]
     other = predicted[(how >= READ_AS_MASK) & (how < READ_AS_MASK + READ_AS_OTHER)]
-    read[other] = draw.integers(max(pieces.ids.values()) + 1, len(pieces), len(other))
-    return read, labels
+    inputs[other] = draw.integers(max(pieces.ids.values()) + 1, len(pieces), len(other))
+    return inputs, labels
 
 
 def between_symbols(examples: Examples, pieces: AlbertPieces) -> Examples:

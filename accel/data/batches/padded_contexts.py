@@ -24,8 +24,8 @@ def padded(arrays: Mapping[str, np.ndarray], size_of: Callable[[int], int]) -> d
     n_words, n_sentences, n_contexts = int(offsets[-1]), len(offsets) - 1, len(contexts) - 1
     lengths = _lengths(n_words, n_sentences, size_of)
     most = max(LENGTH, int(np.diff(offsets[contexts]).max(initial=0))) // LENGTH  # sentences of a context
-    needed = -(-len(lengths) // most)
-    rest = size_of(n_contexts + needed) - n_contexts
+    least = -(-len(lengths) // most)
+    rest = size_of(n_contexts + least) - n_contexts
     ends = n_sentences + np.minimum(most * np.arange(1, rest + 1), len(lengths))
     n_more = int(lengths.sum())
     return dict(arrays) | {

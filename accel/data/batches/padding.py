@@ -33,8 +33,8 @@ def padded(batch: Batch, config: Config, size_of: Callable[..., int]) -> Batch:
     last = memory + rows - 1  # a key of the padding
     key_order = batch.key_order
     if key_order is not None:
-        moved = np.where(key_order < n_memory, key_order, key_order + memory - n_memory)
-        key_order = np.concatenate([moved, np.arange(n_memory, memory), np.arange(memory + n, memory + rows)])
+        order = np.where(key_order < n_memory, key_order, key_order + memory - n_memory)
+        key_order = np.concatenate([order, np.arange(n_memory, memory), np.arange(memory + n, memory + rows)])
     shares = np.arange(1, rows - n + 1) * (pairs - n_pairs) // (rows - n)
     return replace(
         batch,

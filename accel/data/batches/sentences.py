@@ -254,15 +254,15 @@ class SentenceBatches:
 
 
 def _side_by_side(
-    examples: Examples, ops: ModuleType, chosen: np.ndarray, charts: Sequence[int | None]
+    examples: Examples, ops: ModuleType, indices: np.ndarray, charts: Sequence[int | None]
 ) -> SentenceBatch:
-    sentences = np.concatenate([chosen * examples.width + side for side in range(examples.width)])
+    sentences = np.concatenate([indices * examples.width + side for side in range(examples.width)])
     begin = examples.offsets[sentences]
     lengths = examples.offsets[sentences + 1] - begin
     offsets = offsets_of(lengths)
     source = np.arange(offsets[-1]) + np.repeat(begin - offsets[:-1], lengths)
-    arrays = {"ids": examples.ids[source], "offsets": offsets, "labels": examples.labels[chosen]}
-    return sentence_batch(ops, arrays, len(chosen), charts)
+    arrays = {"ids": examples.ids[source], "offsets": offsets, "labels": examples.labels[indices]}
+    return sentence_batch(ops, arrays, len(indices), charts)
 
 
 def sentence_batch(
@@ -276,15 +276,15 @@ def sentence_batch(
     return SentenceBatch(**on_device(ops, arrays, **uses, labels=labels), n_labels=n_labels)
 
 
-def _in_contexts(examples: Examples, ops: ModuleType, chosen: np.ndarray) -> ContextsBatch:
+def _in_contexts(examples: Examples, ops: ModuleType, indices: np.ndarray) -> ContextsBatch:
     separator, closing = np.array([START_ID], np.int32), np.array([END_ID], np.int32)
     parts: list[np.ndarray] = []
-    for number in chosen.tolist():
+    for number in indices.tolist():
         for sentence in range(number * examples.width, (number + 1) * examples.width):
             parts += [examples.ids[slice(*examples.offsets[sentence : sentence + 2])], separator]
         parts[-1:] = [closing, separator]
     ids = joined(parts, np.int32)
-    contexts = np.arange(len(chosen) + 1) * (2 * examples.width + 1)
-    offsets, labels = offsets_of([len(part) for part in parts]), examples.labels[chosen]
+    contexts = np.arange(len(indices) + 1) * (2 * examples.width + 1)
+    offsets, labels = offsets_of([len(part) for part in parts]), examples.labels[indices]
     arrays = {"ids": ids, "offsets": offsets, "contexts": contexts, "labels": labels}
-    return ContextsBatch(**sent(ops, arrays), n_labels=len(chosen))
+    return ContextsBatch(**sent(ops, arrays), n_labels=len(indices))

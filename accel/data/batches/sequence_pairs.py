@@ -111,8 +111,8 @@ def load_parallel(
         As `read_parallel` does; a word outside a closed vocabulary; a pair of more than `max_tokens` ids, with its two
         end symbols.
     """
-    numbered = enumerate(read_parallel(source, target, split), 1)
-    return [_encode((source, target), line, sides, vocabulary, max_tokens, longer) for line, sides in numbered]
+    pairs = enumerate(read_parallel(source, target, split), 1)
+    return [_encode((source, target), line, sides, vocabulary, max_tokens, longer) for line, sides in pairs]
 
 
 def size_of_pair(pair: Pair, longer: bool = False) -> int:
@@ -168,7 +168,7 @@ def pair_batches(pairs: Pairs, max_tokens: int, *, ops: ModuleType, longer: bool
         len(pairs),
         max_tokens,
         lambda i: size_of_pair(pairs[i], longer),
-        lambda chosen, _: assemble_pairs([pairs[i] for i in chosen.tolist()], ops),
+        lambda indices, _: assemble_pairs([pairs[i] for i in indices.tolist()], ops),
         names=("pair", "tokens"),
         **order,
     )

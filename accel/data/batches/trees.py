@@ -144,10 +144,10 @@ class Batches:
         rows = list(range(self._rank, len(state["trees"]), self._ranks))
         sequences: dict[int, Encoded] = {}
         while True:
-            state, started = self._next(state)
+            state, starting_rows = self._next(state)
             if max(state["trees"]) < 0:
                 return
-            for row in started:
+            for row in starting_rows:
                 sequences.pop(row, None)
             active = [row for row in rows if state["trees"][row] >= 0]
             new_rows = [row for row in active if row not in sequences]
@@ -170,7 +170,7 @@ class Batches:
         """Return the state one batch on, and the rows that start a tree."""
         epoch, position = state["epoch"], state["position"]
         trees, segments = list(state["trees"]), list(state["segments"])
-        started = []
+        starting_rows = []
         for row, tree in enumerate(trees):
             if tree >= 0 and (segments[row] + 1) * self._config.segment_length < self._lengths[tree]:
                 segments[row] += 1
@@ -180,8 +180,8 @@ class Batches:
             has_tree = self._epochs is None or epoch < self._epochs
             trees[row], segments[row] = int(self._order(epoch)[position]) if has_tree else -1, 0
             position += has_tree
-            started.append(row)
-        return state | {"epoch": epoch, "position": position, "trees": trees, "segments": segments}, started
+            starting_rows.append(row)
+        return state | {"epoch": epoch, "position": position, "trees": trees, "segments": segments}, starting_rows
 
     def _order(self, epoch: int) -> np.ndarray:
         if self._drawn is None or self._drawn[0] != epoch:

@@ -100,16 +100,16 @@ def read_bracketed(
         As `accel.data.corpora.treebank.read_sentences` does, which also fills `left_out`.
     """
     short, n_longer = [], 0
-    for read in read_sentences(path, replace(reading, drop_preterminals=False) if with_tags else reading, left_out):
-        sentence = without_tags(path, read, reading) if with_tags else read
+    for original in read_sentences(path, replace(reading, drop_preterminals=False) if with_tags else reading, left_out):
+        sentence = without_tags(path, original, reading) if with_tags else original
         if sentence is None:
             if left_out is not None:
-                left_out.append(read.line)
+                left_out.append(original.line)
             continue
         in_order = words(sentence.tree)
         if len(in_order) > max_words:
             n_longer += 1
         else:
-            of_words = tags(read.tree) if with_tags else None
-            short.append(Bracketed(in_order, constituents(sentence.tree), read.line, of_words))
+            of_words = tags(original.tree) if with_tags else None
+            short.append(Bracketed(in_order, constituents(sentence.tree), original.line, of_words))
     return short, n_longer

@@ -139,8 +139,8 @@ def read_documents(
             for number, line in block:
                 yield Sentence(line.split(), number, document)
         else:
-            numbered = ((number, word) for number, line in block for word in line.split())
-            for number, words in split_sentences(numbered, any_case=any_case):
+            numbered_words = ((number, word) for number, line in block for word in line.split())
+            for number, words in split_sentences(numbered_words, any_case=any_case):
                 yield Sentence(words, number, document)
         n_blocks += 1
 
@@ -153,8 +153,8 @@ def _read_wikitext(path: str | Path, sentence_a_line: bool, any_case: bool) -> I
             level = _heading_level(words)
             document += (level == 1 and after_blank) or document < 0
             whole = sentence_a_line or level > 0
-            numbered = ((number, word) for word in words)
-            for _, sentence in [(number, words)] if whole else split_sentences(numbered, any_case=any_case):
+            numbered_words = ((number, word) for word in words)
+            for _, sentence in [(number, words)] if whole else split_sentences(numbered_words, any_case=any_case):
                 yield Sentence(sentence, number, document)
         after_blank = not words
 

@@ -41,12 +41,12 @@ def stream_draws(
         sentence's first tree.
     """
     last = -1
-    drawn = progress(
+    draws = progress(
         _read(path, reading, read_lines(path) if lines is None else lines),
         label=f"reading {place(path)}",
         quiet=quiet,
     )
-    for number, group in groupby(drawn, key=lambda line: line[0].document):
+    for number, group in groupby(draws, key=lambda line: line[0].document):
         first, *rest = group
         different, places, of_sentence = [first[0]], {first[0].tree: 0}, [Draw(0, first[1])]
         for sentence, logp in rest:
@@ -89,22 +89,22 @@ def beside(
     """
     rest = iter(certain)
     for trees, draws in drawn:
-        taken = next(rest, None)
-        if trees and taken is None:
+        certain_trees = next(rest, None)
+        if trees and certain_trees is None:
             raise LineError(path, trees[0].line, f"more sentences than the other trees have: {len(certain)}")
-        if trees and taken and words(trees[0].tree) != words(taken[0].tree):
+        if trees and certain_trees and words(trees[0].tree) != words(certain_trees[0].tree):
             raise LineError(path, trees[0].line, "other words than the other trees of the sentence have")
-        yield _joined(taken or [], trees, draws) if draws else ([], [])
+        yield _joined(certain_trees or [], trees, draws) if draws else ([], [])
     yield from (([], []) for _ in rest)
 
 
 def _joined(certain: list[Sentence], trees: list[Sentence], draws: list[Draw]) -> tuple[list[Sentence], list[Draw]]:
     """Return the trees of a sentence that are certain and the other drawn ones, and all of them as draws."""
-    line, known = trees[0].line, {sentence.tree for sentence in certain}
-    others = [draw for draw in draws if trees[draw.tree].tree not in known]
+    line, known_trees = trees[0].line, {sentence.tree for sentence in certain}
+    others = [draw for draw in draws if trees[draw.tree].tree not in known_trees]
     logps = [0.0] * len(certain) + [draw.logp for draw in others]
-    joined = [sentence._replace(line=line) for sentence in certain] + [trees[draw.tree] for draw in others]
-    return joined, [Draw(n, logp) for n, logp in enumerate(logps)]
+    union = [sentence._replace(line=line) for sentence in certain] + [trees[draw.tree] for draw in others]
+    return union, [Draw(n, logp) for n, logp in enumerate(logps)]
 
 
 def with_draws(sentences: Sentences, draws: list[list[Draw]]) -> Sentences:

@@ -96,14 +96,14 @@ def given_proposals(
 def _different(number: int, group: Trees, reading: Reading) -> list[Sentence]:
     """Return the different proposals of a sentence; LineError with its number if their words differ."""
     try:
-        read = list(read_given(group, reading))
+        sentences = list(read_given(group, reading))
     except LineError as error:
         raise LineError(GIVEN, error.line, f"{error.reason}, in sentence {number}", error.column) from error
-    for other in read:
-        if words(other.tree) != words(read[0].tree):
+    for other in sentences:
+        if words(other.tree) != words(sentences[0].tree):
             reason = f"other words than the first tree of sentence {number} has: give the trees of each by themselves"
             raise LineError(GIVEN, other.line, reason)
-    return list({sentence.tree: sentence for sentence in read}.values())
+    return list({sentence.tree: sentence for sentence in sentences}.values())
 
 
 def read_documents(path: str | Path) -> list[int]:
@@ -176,8 +176,8 @@ def gather(
     n_trees, lengths, other_words = list[int](), list[int | None](), None
     for number, group in enumerate(first()):
         gold_sentence = gold_sentences[number] if number < len(gold_sentences) else None
-        shown = gold_sentence or (group[0] if group else None)
-        lengths.append(None if shown is None else len(words(shown.tree)))
+        reference = gold_sentence or (group[0] if group else None)
+        lengths.append(None if reference is None else len(words(reference.tree)))
         n_trees.append(len(group))
         if gold_sentence is not None:
             other_words = other_words or _other_words(path, group, gold, gold_sentence)
@@ -193,17 +193,17 @@ def gather(
         n_trees, count = [*n_trees, *[0] * (n_stated - count)], n_stated
     if other_words is not None:
         raise other_words
-    missing = range(len(lengths), count)
-    lengths += [len(words(gold_sentences[number].tree)) if gold_sentences else None for number in missing]
+    rest = range(len(lengths), count)
+    lengths += [len(words(gold_sentences[number].tree)) if gold_sentences else None for number in rest]
     reasons = [_reason(n, length, max_words) for n, length in zip(n_trees, lengths, strict=True)]
     for end, size in zip(accumulate(sizes or []), sizes or [], strict=True):
         for number in range(end - size + 1, end):
             if reasons[number - 1] and not reasons[number]:
                 reasons[number] = "after a skipped sentence of its document"
-    used = [0 if reason else n for n, reason in zip(n_trees, reasons, strict=True)]
-    if not any(used):
+    n_used = [0 if reason else n for n, reason in zip(n_trees, reasons, strict=True)]
+    if not any(n_used):
         raise ValueError(f"{path}: every one of {count} sentences is skipped: {reasons[0]}")
-    return Sentences(path, ProposalFile(path, again, used), reasons, lengths, sizes, [x.tree for x in gold_sentences])
+    return Sentences(path, ProposalFile(path, again, n_used), reasons, lengths, sizes, [x.tree for x in gold_sentences])
 
 
 def _copied(path: Path, stream: Stream) -> tuple[Stream, Stream]:

@@ -54,21 +54,21 @@ def find_ends(folder: str | Path, source: str | None, target: str | None) -> tup
     if not files:
         raise ValueError(f"{folder}: no files with the same name and two endings, such as train.en and train.de")
     ends = sorted(set.union(*files.values()))
-    given = source or target
-    if given is None:
+    given_end = source or target
+    if given_end is None:
         raise ValueError(
             f"--source: not given, and {folder} has files in {' and '.join(ends)}; use --source {' or '.join(ends)}"
         )
-    others = [end for end in ends if end != given]
-    if given not in ends or len(others) > 1:
+    others = [end for end in ends if end != given_end]
+    if given_end not in ends or len(others) > 1:
         option = "--target" if source else "--source"
         raise ValueError(f"{option}: not given, and {folder} has files in {', '.join(ends)}; use {option} {others[0]}")
-    return (given, others[0]) if source else (others[0], given)
+    return (given_end, others[0]) if source else (others[0], given_end)
 
 
 def stems_with(folder: str | Path, ends: Sequence[str]) -> list[str]:
     """Return the stems of the files of a folder or an archive with all these endings."""
-    return [stem for stem, found in _endings(folder).items() if found.issuperset(ends)]
+    return [stem for stem, endings in _endings(folder).items() if endings.issuperset(ends)]
 
 
 def find_stem(folder: str | Path, ends: Sequence[str], names: Sequence[str], option: str) -> str | None:
@@ -81,8 +81,8 @@ def find_stem(folder: str | Path, ends: Sequence[str], names: Sequence[str], opt
     """
     stems = stems_with(folder, ends)
     exact = [stem for stem in stems if stem in names]
-    begun = [stem for stem in stems if re.split("[^a-zA-Z]", stem)[0] in names]
-    candidates = exact or begun
+    longer_stems = [stem for stem in stems if re.split("[^a-zA-Z]", stem)[0] in names]
+    candidates = exact or longer_stems
     if len(candidates) > 1:
         raise ValueError(f"{option}: not given, and {folder} has {', '.join(candidates)}; use {option} {candidates[0]}")
     return candidates[0] if candidates else None

@@ -82,15 +82,15 @@ def read_given(trees: Trees, reading: Reading) -> Iterator[Sentence]:
     LineError
         Of the file "trees", at the number of a tree: as `read_sentences`, and for several trees in one string.
     """
-    for number, given in enumerate([trees] if isinstance(trees, (str, Tree)) else trees, 1):
+    for number, tree in enumerate([trees] if isinstance(trees, (str, Tree)) else trees, 1):
         drop = {"drop_traces": reading.drop_traces, "drop_function_tags": reading.drop_function_tags}
         try:
-            read = list(read_trees([str(given)], **drop))
+            results = list(read_trees([str(tree)], **drop))
         except TreeError as error:
             raise LineError(GIVEN, number, error.reason, error.column) from error
-        if len(read) != 1:
-            raise LineError(GIVEN, number, f"{len(read)} trees in one string: give each by itself")
-        sentence = without_tags(GIVEN, Sentence(read[0], number, number - 1), reading)
+        if len(results) != 1:
+            raise LineError(GIVEN, number, f"{len(results)} trees in one string: give each by itself")
+        sentence = without_tags(GIVEN, Sentence(results[0], number, number - 1), reading)
         if sentence is None:
             raise LineError(GIVEN, number, "not every word has a part-of-speech tag to drop")
         if reading.documents != "none" and sentence.tree.label != DOCUMENT:

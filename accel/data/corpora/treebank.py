@@ -101,16 +101,16 @@ def read_sentences(
     """
     empty, lines = True, read_lines(path) if lines is None else lines
     try:
-        for read, document, name in progress(
+        for entry, document, name in progress(
             _read_trees(path, reading, lines), label=f"reading {place(path)}", quiet=quiet
         ):
             empty = False
-            if read.is_tagged or not reading.drop_preterminals:
-                yield Sentence(read.tree, read.line, document, name)
+            if entry.is_tagged or not reading.drop_preterminals:
+                yield Sentence(entry.tree, entry.line, document, name)
             elif not reading.leave_out_untagged:
-                raise LineError(path, read.line, UNTAGGED)
+                raise LineError(path, entry.line, UNTAGGED)
             elif left_out is not None:
-                left_out.append(read.line)
+                left_out.append(entry.line)
     except TreeError as error:
         raise LineError(path, error.line, error.reason, error.column) from error
     if empty:
@@ -137,8 +137,8 @@ def _read_trees(
                 name, text = line_name, " " * len(line_name) + tab + tree_text
             number += is_new
             is_new = False
-        for read in brackets.read(line, text):
-            yield read, number, name
+        for entry in brackets.read(line, text):
+            yield entry, number, name
             number += reading.documents == "none"
     brackets.end()
 

@@ -47,8 +47,8 @@ def read_trees(
     """
     brackets = Brackets(drop_traces, drop_function_tags, drop_preterminals)
     for number, line in enumerate(lines, 1):
-        for read in brackets.read(number, line):
-            yield read.tree
+        for entry in brackets.read(number, line):
+            yield entry.tree
     brackets.end()
 
 
@@ -86,10 +86,10 @@ class Brackets:
 
     def _build(self, tokens: Iterable[tuple[str, str, str]], line: int = 0, text: str = "") -> Iterator[Read]:
         """Yield the trees that end with these tokens, each a tag and its word, a word, or a bracket or word."""
-        opened, (drop_traces, drop_function_tags, drop_tags) = self._opened, self._drops
+        stack, (drop_traces, drop_function_tags, drop_tags) = self._opened, self._drops
         for number, (tag, word, token) in enumerate(tokens):
-            if tag and word != START and opened and opened[-1].label:  # the same as three tokens, in one step
-                parent = opened[-1]
+            if tag and word != START and stack and stack[-1].label:  # the same as three tokens, in one step
+                parent = stack[-1]
                 if drop_traces and tag == "-NONE-":
                     parent.has_lost = True
                 elif drop_tags:
@@ -112,14 +112,14 @@ class Brackets:
                 yield Read(tree, *self._start(), self._is_tagged)
 
     def _open(self, label: str, line: int, text: str, number: int) -> None:
-        opened = self._opened
-        if not opened:
+        stack = self._opened
+        if not stack:
             self._first, self._is_tagged = (line, text, number), True
-        elif opened[-1].children and not opened[-1].label:
+        elif stack[-1].children and not stack[-1].label:
             raise _error(line, text, number, f"two roots in one tree: ({_short(label)}")
         elif not label:
             raise _error(line, text, number, "empty label")
-        opened.append(_Open(label))
+        stack.append(_Open(label))
 
     def _word(self, word: str, line: int, text: str, number: int) -> None:
         if not self._opened or not self._opened[-1].label:
@@ -131,29 +131,29 @@ class Brackets:
 
     def _close(self, line: int, text: str, number: int) -> Tree | None:
         """Close the last constituent; return the tree if it is the root."""
-        opened, (drop_traces, drop_function_tags, drop_tags) = self._opened, self._drops
-        if not opened:
+        stack, (drop_traces, drop_function_tags, drop_tags) = self._opened, self._drops
+        if not stack:
             raise _error(line, text, number, "extra closing bracket")
-        node = opened.pop()
+        node = stack.pop()
         label, children = node.label, node.children
         if not children and not node.has_lost:
             raise _error(line, text, number, f"empty constituent: ({_short(label)}" if label else "no root")
         if drop_traces and (not children or label == "-NONE-"):
-            if not opened:
+            if not stack:
                 raise TreeError(*self._start(), NOTHING_LEFT)
-            opened[-1].has_lost = True
+            stack[-1].has_lost = True
             return None
         is_tag = node.n_bare == len(children) == 1
         self._is_tagged = self._is_tagged and (is_tag or not node.n_bare)
-        if is_tag and drop_tags and opened and opened[-1].label:
-            opened[-1].children.append(children[0])
+        if is_tag and drop_tags and stack and stack[-1].label:
+            stack[-1].children.append(children[0])
             return None
-        done = Tree(_cut(label) if drop_function_tags else label, tuple(children)) if label else children[0]
-        if opened:
-            opened[-1].children.append(done)
+        tree = Tree(_cut(label) if drop_function_tags else label, tuple(children)) if label else children[0]
+        if stack:
+            stack[-1].children.append(tree)
             return None
-        assert isinstance(done, Tree)
-        return done
+        assert isinstance(tree, Tree)
+        return tree
 
     def _start(self) -> tuple[int, int]:
         line, text, number = self._first
@@ -201,9 +201,9 @@ def without_preterminals(tree: Tree) -> Tree:
     >>> without_preterminals(Tree("NP", (Tree("DT", ("the",)), Tree("NN", ("bird",)))))
     Tree('(NP the bird)')
     """
-    changed = _changed(tree, Brackets(drop_preterminals=True))
-    assert changed is not None
-    return changed
+    result = _changed(tree, Brackets(drop_preterminals=True))
+    assert result is not None
+    return result
 
 
 def without_traces(tree: Tree) -> Tree | None:
@@ -225,9 +225,9 @@ def without_function_tags(tree: Tree) -> Tree:
     >>> without_function_tags(Tree("NP-SBJ-1", (Tree("-LRB-", ("-LRB-",)), "bird")))
     Tree('(NP (-LRB- -LRB-) bird)')
     """
-    changed = _changed(tree, Brackets(drop_function_tags=True))
-    assert changed is not None
-    return changed
+    result = _changed(tree, Brackets(drop_function_tags=True))
+    assert result is not None
+    return result
 
 
 def _changed(tree: Tree, brackets: Brackets) -> Tree | None:

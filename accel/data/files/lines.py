@@ -87,10 +87,10 @@ def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]
         return
     files = ((file, open_bytes(file)) for file in sorted(path.glob(f"*{suffix}")))
     try:
-        for file, opened in files if path.is_dir() else archive.open_members(path, suffix):
+        for file, stream in files if path.is_dir() else archive.open_members(path, suffix):
             is_any = True
-            with opened:
-                yield file, opened
+            with stream:
+                yield file, stream
     except archive.BROKEN as error:
         raise ValueError(archive.no_archive(path, error, f"a {suffix} file, a folder")) from error
     if not is_any:

@@ -44,11 +44,11 @@ def progress(
 
 
 def _bar(
-    items: Iterable[T], count: int | None, unit: str, label: str, done: int, note: Callable[[], str]
+    items: Iterable[T], count: int | None, unit: str, label: str, n_done: int, note: Callable[[], str]
 ) -> Generator[T, None, None]:
     from tqdm import tqdm  # only where there is a terminal
 
-    with tqdm(total=count, unit=unit, desc=label or None, initial=done, leave=False, delay=DELAY) as bar:
+    with tqdm(total=count, unit=unit, desc=label or None, initial=n_done, leave=False, delay=DELAY) as bar:
         for item in items:
             yield item
             bar.set_postfix_str(note(), refresh=False)
@@ -56,30 +56,30 @@ def _bar(
 
 
 def _lines(
-    items: Iterable[T], count: int | None, unit: str, label: str, done: int, note: Callable[[], str]
+    items: Iterable[T], count: int | None, unit: str, label: str, n_done: int, note: Callable[[], str]
 ) -> Generator[T, None, None]:
-    shown = monotonic()
-    begin, before = None, done  # the first item may wait for kernels that are compiled: the speed is of those after it
+    last = monotonic()
+    begin, before = None, n_done  # the first item may wait for kernels to compile: the speed is of those after it
     for item in items:
         yield item
-        done += 1
+        n_done += 1
         now = monotonic()
-        if now - shown >= SECONDS:
-            shown = now
-            speed = None if begin is None else (done - before) / (now - begin)
-            print(_line(count, unit, label, done, note(), speed), file=sys.stderr, flush=True)
+        if now - last >= SECONDS:
+            last = now
+            speed = None if begin is None else (n_done - before) / (now - begin)
+            print(_line(count, unit, label, n_done, note(), speed), file=sys.stderr, flush=True)
         if begin is None:
-            begin, before = now, done
+            begin, before = now, n_done
 
 
-def _line(count: int | None, unit: str, label: str, done: int, note: str, speed: float | None) -> str:
+def _line(count: int | None, unit: str, label: str, n_done: int, note: str, speed: float | None) -> str:
     """Return a line such as `grove: reading train.trees: 1,200 of 5,000 trees, 40.0 a second, 1:35 left`."""
     of = "" if count is None else f" of {count:,}"
     head, tail = (f"{label}: " if label else ""), (f"; {note}" if note else "")
     if speed is not None:
         rate = f", {speed:,.0f} a second" if speed >= 100 else f", {speed:.3g} a second"
-        tail = rate + ("" if count is None else _left(round((count - done) / speed))) + tail
-    return f"grove: {head}{done:,}{of} {unit}s{tail}"
+        tail = rate + ("" if count is None else _left(round((count - n_done) / speed))) + tail
+    return f"grove: {head}{n_done:,}{of} {unit}s{tail}"
 
 
 def _left(seconds: int) -> str:

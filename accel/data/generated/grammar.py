@@ -219,10 +219,10 @@ def proposals(tree: Tree, count: int, seed: int, labels: Iterable[str] = ("S", "
     for _ in range(50 * count):
         if len(trees) >= count:
             break
-        changed = spans(tree)
+        constituents = spans(tree)
         for _ in range(rng.integers(1, 4)):
-            changed = _change(changed, len(sentence), pool, rng)
-        trees[tree_over(changed, sentence)] = None
+            constituents = _change(constituents, len(sentence), pool, rng)
+        trees[tree_over(constituents, sentence)] = None
     distinct = list(trees)
     return [distinct[i] for i in rng.permutation(len(distinct))]
 
@@ -255,13 +255,13 @@ def _change(constituents: Spans, n_words: int, labels: list[str], rng: np.random
 def tree_over(constituents: Spans, sentence: list[str]) -> Tree:
     """Return the tree with these constituents, in the order in which they open: the inverse of `spans` and `words`."""
     actions: list[str] = []
-    opened: Spans = []
+    stack: Spans = []
     agenda = list(reversed(constituents))
     for position, word in enumerate(sentence):
         while agenda and agenda[-1][1] == position:
-            opened.append(agenda.pop())
-            actions.append(f"({opened[-1][0]}")
+            stack.append(agenda.pop())
+            actions.append(f"({stack[-1][0]}")
         actions.append(word)
-        while opened and opened[-1][2] == position:
-            actions.append(f"{opened.pop()[0]})")
+        while stack and stack[-1][2] == position:
+            actions.append(f"{stack.pop()[0]})")
     return tree_from_actions(actions)

@@ -160,8 +160,8 @@ def load_training(folder: str | Path, lengths: Sequence[int] = TRAINING_LENGTHS)
     Lines are counted from 1 through all the files in order.
     """
     paths = [_file(folder, "train", length) for length in lengths]
-    numbered = [*enumerate(chain.from_iterable(map(read_pairs, paths)), 1)]
-    parts = ([pair for number, pair in numbered if (number % 10 == 0) == held_out] for held_out in (False, True))
+    numbered_pairs = [*enumerate(chain.from_iterable(map(read_pairs, paths)), 1)]
+    parts = ([pair for number, pair in numbered_pairs if (number % 10 == 0) == held_out] for held_out in (False, True))
     training, validation = (encode_examples(folder, part, WORDS.encode, RELATIONS, 2) for part in parts)
     return training, validation
 
@@ -241,8 +241,8 @@ def write_files(folder: str | Path, samples: int, seed: int) -> dict[str, int]:
     folder.mkdir(parents=True, exist_ok=True)
     counts = {}
     for length, unique in enumerate(lines):
-        cut = int(_TRAIN_PORTION * len(unique))
-        for name, part in ((f"train{length}", [*unique][:cut]), (f"test{length}", [*unique][cut:])):
+        n_training = int(_TRAIN_PORTION * len(unique))
+        for name, part in ((f"train{length}", [*unique][:n_training]), (f"test{length}", [*unique][n_training:])):
             with open(folder / name, "x", encoding="utf-8", newline="\n") as file:
                 file.writelines(part)
             counts[name] = len(part)

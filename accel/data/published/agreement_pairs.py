@@ -84,11 +84,11 @@ def read_agreement(path: str | Path, split: str = "test") -> Iterator[Pair]:
         for item in items:
             yield _pair_of_item(item, f"{path.name}:{item.line}")
         return
-    texts = {file.with_suffix(".gold"): list(read_lines(file, opened)) for file, opened in _files(path, ".text")}
-    for file, opened in _files(path, ".gold"):
+    texts = {file.with_suffix(".gold"): list(read_lines(file, stream)) for file, stream in _files(path, ".text")}
+    for file, stream in _files(path, ".gold"):
         if file not in texts:
             raise ValueError(f"{file}: no .text beside it")
-        for gold, text in zip_longest(read_lines(file, opened), texts[file]):
+        for gold, text in zip_longest(read_lines(file, stream), texts[file]):
             if gold is None or text is None:
                 raise LineError(file, (gold or text)[0], "the .text beside it has another number of lines")
             with errors_at(file, gold[0]):

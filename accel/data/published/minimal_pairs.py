@@ -88,8 +88,8 @@ def read_blimp(path: str | Path) -> Iterator[Pair]:
     ValueError
         If there are no .jsonl files.
     """
-    for file, opened in open_files(path, ".jsonl"):
-        for number, line in read_lines(file, opened):
+    for file, stream in open_files(path, ".jsonl"):
+        for number, line in read_lines(file, stream):
             try:
                 yield _blimp_pair(json.loads(line), f"{file.name}:{number}")
             except json.JSONDecodeError as error:

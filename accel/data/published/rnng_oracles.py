@@ -28,8 +28,8 @@ def read_oracle(path: str | Path, *, raw: bool = False) -> Iterator[Tree]:
         At the line of a block that does not begin with ``#``, of an action that does not fit, of a block without a
         tree, or with other words than its actions shift; as `read_lines` does.
     """
-    with closing(read_lines(path)) as numbered:
-        for is_text, block in groupby(numbered, key=lambda line: bool(line[1].strip())):
+    with closing(read_lines(path)) as numbered_lines:
+        for is_text, block in groupby(numbered_lines, key=lambda line: bool(line[1].strip())):
             if is_text:
                 lines = list(block)
                 yield _tree(path, lines[0][0], [line for _, line in lines], raw)

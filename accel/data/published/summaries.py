@@ -28,8 +28,8 @@ def prompted(
     """
     sentences = [_encoded(path, line, sentence, vocabulary) for _, sentence in split_sentences(enumerate(words))]
     starts = offsets_of(map(len, sentences)).tolist()
-    cut = [ids[: most - start] for ids, start in zip(sentences, starts, strict=False) if start < most]
-    return [*cut, _encoded(path, line, PROMPT, vocabulary)], starts[-1] > most
+    article = [ids[: most - start] for ids, start in zip(sentences, starts, strict=False) if start < most]
+    return [*article, _encoded(path, line, PROMPT, vocabulary)], starts[-1] > most
 
 
 def load_summaries(

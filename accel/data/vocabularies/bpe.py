@@ -63,8 +63,8 @@ def learn(words: Mapping[str, int], room: int) -> tuple[tuple[str, ...], list[st
             break
         merges.append(" ".join(pair))
         pieces.add(_shown("".join(pair)))
-        changed = _merge(spelled, counts, pair, totals, places)
-        for other in changed:
+        changed_pairs = _merge(spelled, counts, pair, totals, places)
+        for other in changed_pairs:
             if totals[other]:
                 heapq.heappush(heap, _entry(other, totals[other]))
     return tuple(sorted(pieces)), merges
@@ -74,7 +74,7 @@ def _merge(
     spelled: list[list[str]], counts: list[int], pair: Pair, totals: Counter[Pair], places: dict[Pair, set[int]]
 ) -> set[Pair]:
     """Merge a pair in all words that have it, and return the pairs whose numbers have changed."""
-    changed = set[Pair]()
+    changed_pairs = set[Pair]()
     for number in sorted(places.pop(pair)):
         before, after = spelled[number], merged(spelled[number], {pair: 0})
         old, new = (list(zip(x[:-1], x[1:], strict=True)) for x in (before, after))
@@ -84,8 +84,8 @@ def _merge(
             totals[other] += counts[number]
             places[other].add(number)
         spelled[number] = after
-        changed |= {*old, *new}
-    return changed - {pair}
+        changed_pairs |= {*old, *new}
+    return changed_pairs - {pair}
 
 
 def _entry(pair: Pair, n: int) -> tuple[int, tuple[int, ...], tuple[int, ...], Pair]:
@@ -118,11 +118,11 @@ def joined(pieces: Iterable[str]) -> list[str]:
     >>> joined(["s@@", "low@@", "s", "a", "b@@"])
     ['slows', 'a', 'b']
     """
-    words, begun = list[str](), ""
+    words, beginning = list[str](), ""
     for piece in pieces:
         if piece.endswith(CONTINUES):
-            begun += piece.removesuffix(CONTINUES)
+            beginning += piece.removesuffix(CONTINUES)
         else:
-            words.append(begun + piece)
-            begun = ""
-    return words + [begun] * bool(begun)
+            words.append(beginning + piece)
+            beginning = ""
+    return words + [beginning] * bool(beginning)

@@ -60,8 +60,8 @@ def _named(file: Path) -> Iterator[None]:
 
 
 def _of_run(data: bytes) -> Vocabulary:
-    stored = Vocabulary.from_json(data.decode("utf-8"))
-    return Vocabulary(stored.kind, stored.terminals, (), stored.model)
+    vocabulary = Vocabulary.from_json(data.decode("utf-8"))
+    return Vocabulary(vocabulary.kind, vocabulary.terminals, (), vocabulary.model)
 
 
 def _byte_pairs(pairs: Path, merges: Path) -> Vocabulary:
@@ -92,8 +92,8 @@ def _sentencepiece(data: bytes) -> Vocabulary:
         processor.load_from_serialized_proto(data)
     except RuntimeError:
         raise ValueError("not a SentencePiece model") from None
-    used = (i for i in range(processor.get_piece_size()) if not (processor.is_control(i) or processor.is_unknown(i)))
-    pieces = {processor.id_to_piece(i) for i in used}
+    ids = (i for i in range(processor.get_piece_size()) if not (processor.is_control(i) or processor.is_unknown(i)))
+    pieces = {processor.id_to_piece(i) for i in ids}
     if not processor.encode("a", out_type=str)[0].startswith("\u2581"):
         raise ValueError("a SentencePiece model without a mark where words begin (add_dummy_prefix)")
     has_bytes = any(processor.is_byte(i) for i in range(processor.get_piece_size()))

@@ -118,8 +118,8 @@ class Vocabulary:
 
         A model gives a tree with another label probability 0.
         """
-        known = [tree for tree in trees if not self.labels or labels_of(tree).issubset(self.labels)]
-        return known or list(trees)
+        known_trees = [tree for tree in trees if not self.labels or labels_of(tree).issubset(self.labels)]
+        return known_trees or list(trees)
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
         """Return the ids of words outside trees; in a closed vocabulary every word must be known."""
