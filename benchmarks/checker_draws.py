@@ -114,10 +114,10 @@ def _refusals_of_gradients(op: Op, draw: Draw, wide: Example, narrow: Example) -
 def _ours_passes(op: Op, draw: Draw, wide: Answers, narrow: Answers) -> bool:
     case = draw.expected.case
     try:
-        for got, dtype in ((wide, np.float64), (narrow, np.float32)):
-            compare(draw.expected, got, dtype)
+        for results, dtype in ((wide, np.float64), (narrow, np.float32)):
+            compare(draw.expected, results, dtype)
             for law in op.laws:
-                for example, outputs in zip(case.examples, got, strict=True):
+                for example, outputs in zip(case.examples, results, strict=True):
                     law(case.shared, example, tuple(outputs))
     except AssertionError:
         return False
@@ -144,8 +144,8 @@ def share_of_bound(op: Op, draw: Draw, narrow: Answers) -> float:
             for i, exact in enumerate(outputs)
         ]
     else:
-        allowed = draw.allowed
-        pairs = [(x, draw.gradients.wide[name], allowed[name]) for name, x in zip(op.diff, narrow[0], strict=True)]
+        bounds = draw.allowed
+        pairs = [(x, draw.gradients.wide[name], bounds[name]) for name, x in zip(op.diff, narrow[0], strict=True)]
     shares = [0.0]
     for fast, exact, bound in pairs:
         finite = np.isfinite(exact)

@@ -32,11 +32,11 @@ def last_answer(answers: Answers, memory: dict[str, Any]) -> Answers:
 
 def one_element(answers: Answers, memory: dict[str, Any]) -> Answers:
     """The last element of the first output is off by a thousandth of the largest."""
-    changed = [[x.copy() for x in outputs] for outputs in answers]
-    x = changed[-1][0]
+    copies = [[x.copy() for x in outputs] for outputs in answers]
+    x = copies[-1][0]
     if x.size:
         x.flat[-1] += 1e-3 * max(float(np.abs(np.where(np.isfinite(x), x, 0)).max()), 1e-3)
-    return changed
+    return copies
 
 
 def ragged_end(x: np.ndarray) -> np.ndarray:
@@ -61,13 +61,13 @@ def neighbour(x: np.ndarray) -> np.ndarray:
 
 def beyond_a_size(answers: Answers, memory: dict[str, Any]) -> Answers:
     """Rows from the 64th of a batch on are 0."""
-    changed = [[x.copy() for x in outputs] for outputs in answers]
+    copies = [[x.copy() for x in outputs] for outputs in answers]
     before = 0
-    for outputs in changed:
+    for outputs in copies:
         for x in outputs:
             x[max(FIRST_ROW_BEYOND - before, 0) :] = 0
         before += len(outputs[0])
-    return changed
+    return copies
 
 
 ERRORS: dict[str, Error] = {

@@ -68,8 +68,8 @@ def with_order(order: Order) -> type[np.ndarray]:
 
 def _summed(x: np.ndarray, axis: Any, keepdims: bool, order: Order) -> Any:
     axes = tuple(range(x.ndim)) if axis is None else tuple(a % x.ndim for a in np.atleast_1d(axis))
-    kept = [a for a in range(x.ndim) if a not in axes]
-    y = order(x.transpose(*kept, *axes).reshape(*(x.shape[a] for a in kept), -1))
+    other_axes = [a for a in range(x.ndim) if a not in axes]
+    y = order(x.transpose(*other_axes, *axes).reshape(*(x.shape[a] for a in other_axes), -1))
     return y.reshape([1 if a in axes else n for a, n in enumerate(x.shape)]) if keepdims else y[()]
 
 
@@ -105,10 +105,10 @@ def in_pytorch() -> SimpleNamespace:
     import torch.nn.functional as F
 
     def gate(a: Any, b: Any, f: Any, x: Any) -> Any:
-        opened, closed = torch.softmax(a, 1).cumsum(1), 1 - torch.softmax(b, 1).cumsum(1)
-        opened, closed = (y.repeat_interleave(x.shape[1] // y.shape[1], 1) for y in (opened, closed))
-        both = opened * closed
-        return (torch.sigmoid(f) * both + (opened - both)) * x
+        forget_gate, input_gate = torch.softmax(a, 1).cumsum(1), 1 - torch.softmax(b, 1).cumsum(1)
+        forget_gate, input_gate = (y.repeat_interleave(x.shape[1] // y.shape[1], 1) for y in (forget_gate, input_gate))
+        both = forget_gate * input_gate
+        return (torch.sigmoid(f) * both + (forget_gate - both)) * x
 
     def mixed(scores: Any, vectors: Any, offsets: Any) -> Any:
         sizes = torch.diff(offsets).tolist()

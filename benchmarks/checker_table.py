@@ -37,22 +37,22 @@ def write_table(path: Path, setting: dict[str, Any]) -> None:
 def detection(rows: list[Row]) -> list[str]:
     """Return a table of how many wrong kernels of each kind every rule detects within all draws, and Grove's misses."""
     kernels: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-    changed: Counter[tuple[str, str, str]] = Counter()
+    changes: Counter[tuple[str, str, str]] = Counter()
     for row in rows:
         key = row["error"], row["op"], row["kind"]
-        changed[key] += row["changed"]
+        changes[key] += row["changed"]
         kernels[key] |= set(row["first"])
     of_error: dict[str, list[set[str]]] = defaultdict(list)
     missed = []
     for (error, op, kind), rules in kernels.items():
-        if changed[error, op, kind]:
+        if changes[error, op, kind]:
             of_error[SEEDED if error.startswith("seeded ") else error].append(rules)
             if OURS not in rules:
                 missed.append(f"`{op}`, {kind}: {error}")
     lines = [["wrong in this way", "kernels", *COLUMNS]]
-    for error, found in [*of_error.items(), ("**all**", [rules for x in of_error.values() for rules in x])]:
-        shares = [_percent(sum(rule in rules for rules in found), len(found)) for rule in COLUMNS]
-        lines.append([error, str(len(found)), *shares])
+    for error, rule_sets in [*of_error.items(), ("**all**", [rules for x in of_error.values() for rules in x])]:
+        shares = [_percent(sum(rule in rules for rules in rule_sets), len(rule_sets)) for rule in COLUMNS]
+        lines.append([error, str(len(rule_sets)), *shares])
     return [table(lines), "Missed by Grove: " + ("; ".join(missed) or "none") + "."]
 
 

@@ -65,10 +65,10 @@ def run_right(group: str, op: Op, seed: int, count: int) -> list[dict[str, Any]]
         for name, kernel in kernels.items():
             if kind == "gradients" and not hasattr(kernel, f"{op.name}_vjp"):
                 continue
-            made = answers_of(op, kernel, draw)
+            answers = answers_of(op, kernel, draw)
             checked[name, kind] += 1
-            largest[name, kind] = max(largest.get((name, kind), 0.0), share_of_bound(op, draw, made[1]))
-            for rule in verdicts(op, draw, *made):
+            largest[name, kind] = max(largest.get((name, kind), 0.0), share_of_bound(op, draw, answers[1]))
+            for rule in verdicts(op, draw, *answers):
                 refused[name, kind, rule] += 1
     return [
         {
@@ -87,17 +87,17 @@ def run_wrong(op: Op, seed: int, count: int) -> list[dict[str, Any]]:
     """Return, for every error, the number of the first draw at which each rule refuses it."""
     first: dict[tuple[str, str], dict[str, int]] = {}
     memories: dict[tuple[str, str], dict[str, Any]] = {}
-    numbers, changed = Counter[str](), Counter[tuple[str, str]]()
+    numbers, changes = Counter[str](), Counter[tuple[str, str]]()
     for draw in draws(op, seed, count, large=3):
         kind = "values" if draw.slope is None else "gradients"
         numbers[kind] += 1
         right = answers_of(op, cpu, draw)
-        for name, made in wrong_answers(op, kind, draw, right, memories):
+        for name, answers in wrong_answers(op, kind, draw, right, memories):
             refused_by = first.setdefault((kind, name), {})
             if len(refused_by) == len(RULES) + 2:
                 continue
-            changed[kind, name] += differ(made, right)
-            refused = verdicts(op, draw, *made, copies=DILUTION if name.endswith("100,000") else 0)
+            changes[kind, name] += differ(answers, right)
+            refused = verdicts(op, draw, *answers, copies=DILUTION if name.endswith("100,000") else 0)
             refused_by |= {rule: numbers[kind] for rule in refused if rule not in refused_by}
     return [
         {
@@ -107,7 +107,7 @@ def run_wrong(op: Op, seed: int, count: int) -> list[dict[str, Any]]:
             "kind": kind,
             "error": name,
             "draws": numbers[kind],
-            "changed": changed[kind, name],
+            "changed": changes[kind, name],
             "first": x,
         }
         for (kind, name), x in first.items()
@@ -187,14 +187,14 @@ def main() -> None:
         for group in options.groups:
             if group == "wrong" and seed > 1:
                 continue
-            missing = [name for name in names if not is_done(group, name, seed)]
-            if missing:
-                print(f"seed {seed}, {group}: {', '.join(missing)}", flush=True)
+            names_left = [name for name in names if not is_done(group, name, seed)]
+            if names_left:
+                print(f"seed {seed}, {group}: {', '.join(names_left)}", flush=True)
                 command = [sys.executable, "-m", "benchmarks.checkers", "--chunk", group, str(seed)]
                 threads = dict.fromkeys(THREAD_VARIABLES, "1")
                 environment = os.environ | threads | GROUPS.get(group, {})
                 subprocess.run(
-                    [*command, "--cases", str(options.cases), "--only", *missing], env=environment, check=True
+                    [*command, "--cases", str(options.cases), "--only", *names_left], env=environment, check=True
                 )
     write_table(results_path(), machine())
 

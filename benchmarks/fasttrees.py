@@ -87,9 +87,9 @@ def stacks(setting: Setting, clock: Clock) -> Iterator[Row]:
     for cell_type in ("on_lstm", "fasttrees"):
         name = f"{NAMES[cell_type]} stack beside torch.nn.LSTM, {setting.name}"
         yield faster(name, ours[cell_type], lstm_times, setting.lstm_goal)
-    for cell_type, taken in zip(narrow, narrow_times, strict=True):
-        figure = f"{ours[cell_type].median / taken.median:.2f} times as fast as in float32"
-        yield Row(f"{NAMES[cell_type]} stack in bf16, {setting.name}", taken, None, figure, "", True)
+    for cell_type, narrow_time in zip(narrow, narrow_times, strict=True):
+        figure = f"{ours[cell_type].median / narrow_time.median:.2f} times as fast as in float32"
+        yield Row(f"{NAMES[cell_type]} stack in bf16, {setting.name}", narrow_time, None, figure, "", True)
     for cell_type, paper in setting.paper.items():
         saved, by_peer = (100 * (1 - side[cell_type].median / side["on_lstm"].median) for side in (ours, peers))
         less = 100 * (1 - arithmetic(cell_type, setting) / arithmetic("on_lstm", setting))
@@ -139,8 +139,8 @@ class Run:
         self.parameters = {name: xp.asarray(value.astype(dtype)) for name, value in initial.items()}
         self.gradients = {name: xp.empty_like(value) for name, value in self.parameters.items()}
         widths = setting.sizes[0], setting.sizes[-1]
-        drawn = [draw.standard_normal((rows, width), np.float32).astype(dtype) for width in widths]
-        self.x, self.d_out = map(xp.asarray, drawn)
+        arrays = [draw.standard_normal((rows, width), np.float32).astype(dtype) for width in widths]
+        self.x, self.d_out = map(xp.asarray, arrays)
         offsets = {"offsets": np.arange(setting.columns + 1) * setting.steps}
         self.offsets = on_device(ops, offsets, recurrence=["offsets"])["offsets"]
 

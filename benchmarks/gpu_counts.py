@@ -78,8 +78,8 @@ def restored(stored: dict[str, Any]) -> StepCounts:
 
 def load(path: Path) -> dict[str, StepCounts]:
     """Return the stored counts of all steps; none if there is no file."""
-    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return {name: restored(counts) for name, counts in stored.items()}
+    content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {name: restored(counts) for name, counts in content.items()}
 
 
 def count_step(step: Callable[[], Any]) -> StepCounts:
@@ -99,16 +99,16 @@ def _grouped(recorded: Counter[tuple[str, int, int]]) -> tuple[Kernel, ...]:
     """Return large kernels by size, and the small ones of each name with their mean."""
     large: Counter[tuple[str, int, int]] = Counter()
     small: dict[tuple[str, bool], list[int]] = {}
-    for (name, moved, flops), count in recorded.items():
-        if moved >= SMALL_BYTES or flops >= SMALL_FLOPS:
-            large[name, moved, flops] += count
+    for (name, n_bytes, flops), count in recorded.items():
+        if n_bytes >= SMALL_BYTES or flops >= SMALL_FLOPS:
+            large[name, n_bytes, flops] += count
         else:
             total = small.setdefault((name, flops > 0), [0, 0, 0])
-            for i, x in enumerate((count, count * moved, count * flops)):
+            for i, x in enumerate((count, count * n_bytes, count * flops)):
                 total[i] += x
-    for (name, _), (count, moved, flops) in small.items():
-        large[name, moved // count, flops // count] += count
-    kernels = [Kernel(name, count, moved, flops) for (name, moved, flops), count in large.items()]
+    for (name, _), (count, n_bytes, flops) in small.items():
+        large[name, n_bytes // count, flops // count] += count
+    kernels = [Kernel(name, count, n_bytes, flops) for (name, n_bytes, flops), count in large.items()]
     return tuple(sorted(kernels, key=lambda kernel: (-kernel.count * (kernel.bytes + SMALL_BYTES), kernel.name)))
 
 
@@ -125,13 +125,13 @@ def _recording(recorded: Counter[tuple[str, int, int]]) -> Iterator[None]:
                 result = function(*args, **options)
             finally:
                 depth -= 1
-            started = _started() - before
-            if started and not depth:
+            n_kernels = _started() - before
+            if n_kernels and not depth:
                 name = args[1].__name__ if name_of == "__array_ufunc__" else name_of
-                moved = _moved(name, args, options, result)
+                n_bytes = _moved(name, args, options, result)
                 flops = _flops(args, result) if name in PRODUCTS else 0
-                recorded[name, moved, flops] += 1
-                recorded["more of " + name, 0, 0] += started - 1  # such as the parts of a sort
+                recorded[name, n_bytes, flops] += 1
+                recorded["more of " + name, 0, 0] += n_kernels - 1  # such as the parts of a sort
             return result
 
         return call
@@ -148,7 +148,7 @@ def _recording(recorded: Counter[tuple[str, int, int]]) -> Iterator[None]:
         recorded["gemm", *of_product(problem, add)] += 1
         fast(library, problem, *args, add=add, **options)
 
-    replaced = replace(
+    recorder = replace(
         current, launch=launches.noted(current.launch, 1), each=launches.noted(current.each, 0), multiply=multiply
     )
     array, module = cupy_array.ndarray, cupy_stand_in.MODULE
@@ -158,7 +158,7 @@ def _recording(recorded: Counter[tuple[str, int, int]]) -> Iterator[None]:
             for name, value in list(vars(owner).items()):
                 if callable(value) and not isinstance(value, type) and name not in QUIET:
                     patches.enter_context(patch.object(owner, name, watched(name, value)))
-        device.use(replaced)
+        device.use(recorder)
         try:
             yield
         finally:
@@ -195,10 +195,10 @@ class Launches:
                 owner = x
                 while isinstance(owner.base, np.ndarray):
                     owner = owner.base
-                known = self.owners.get(id(owner))
-                if known is None or known[0]() is not owner:
-                    known = self.owners[id(owner)] = weakref.ref(owner), len(self.given) * 100 + len(sizes)
-                sizes[known[1], x.ctypes.data] = x.nbytes
+                entry = self.owners.get(id(owner))
+                if entry is None or entry[0]() is not owner:
+                    entry = self.owners[id(owner)] = weakref.ref(owner), len(self.given) * 100 + len(sizes)
+                sizes[entry[1], x.ctypes.data] = x.nbytes
         return sizes
 
     def sizes(self) -> Counter[tuple[str, int, int]]:
@@ -216,17 +216,17 @@ def _started() -> int:
 
 def _moved(name: str, args: Any, options: Any, result: Any) -> int:
     """Return the bytes that a call reads and writes; a gather reads what it returns."""
-    written = _sizes(result, {})
+    outputs = _sizes(result, {})
     if name in GATHERS:
         indices = _sizes(args[1:], {})
-        return 2 * sum(written.values()) + sum(indices.values())
+        return 2 * sum(outputs.values()) + sum(indices.values())
     if name == "__setitem__":
         values = _sizes(args[1:], {})
         return 2 * sum(values.values())
     if name == "fill":
         return sum(_sizes(args, {}).values())
-    read = _sizes((args, tuple(options.values())), {})
-    return sum(read.values()) + sum(written.values())
+    inputs = _sizes((args, tuple(options.values())), {})
+    return sum(inputs.values()) + sum(outputs.values())
 
 
 def _sizes(x: Any, sizes: dict[int, int]) -> dict[int, int]:

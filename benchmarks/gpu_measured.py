@@ -77,8 +77,8 @@ def compared(now: dict[str, StepCounts], graph: dict[str, StepCounts], report: R
         cells = []
         for form, predict, of in ((PLAIN, as_it_is, now[name]), (GRAPH, as_a_graph, counts)):
             before, after = (1e3 * predict(of, figures=figures).step for figures in (H200, ours))
-            seen = milliseconds(report, name, form)
-            cells += [f"{before:.2f}", f"**{seen:.2f}**", f"{seen / before:.1f}", f"{after:.2f}"]
+            measurement = milliseconds(report, name, form)
+            cells += [f"{before:.2f}", f"**{measurement:.2f}**", f"{measurement / before:.1f}", f"{after:.2f}"]
         rows.append(f"| {name} | {' | '.join(cells)} |")
     return rows
 

@@ -98,17 +98,17 @@ def store(name: str, step: Callable[[], Any], path: Path) -> None:
     counts = count_step(step).stored()
     if isinstance(step, Step):
         counts["positions"] = len(step.batches[(step.turn - 1) % len(step.batches)].ids)
-    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     command = ("git", "-C", str(FOLDER), "rev-parse", "--short=7", "HEAD")
     commit = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    stored[name] = {"commit": commit, **counts}
-    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in stored.items())
+    content[name] = {"commit": commit, **counts}
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
     path.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
 
 
 def commits(*paths: Path) -> str:
-    stored = [counts for path in paths for counts in json.loads(path.read_text(encoding="utf-8")).values()]
-    return ", ".join(sorted({counts["commit"] for counts in stored}))
+    steps = [counts for path in paths for counts in json.loads(path.read_text(encoding="utf-8")).values()]
+    return ", ".join(sorted({counts["commit"] for counts in steps}))
 
 
 def page(before: dict[str, StepCounts], now: dict[str, StepCounts], fast: dict[str, StepCounts]) -> str:
@@ -185,13 +185,13 @@ def at_positions(positions: float) -> StepCounts:
     Products are one kernel and all others another one, so that only sums count.
     """
     config, _ = CONFIGURATIONS["bllip_sent"]["tg"]
-    stored = json.loads(COUNTS.read_text(encoding="utf-8"))
-    sizes = [(layers, stored[name]["positions"]) for name, (layers, _) in LARGE.items()]
-    counted = [restored(stored[name]) for name in LARGE]
+    content = json.loads(COUNTS.read_text(encoding="utf-8"))
+    sizes = [(layers, content[name]["positions"]) for name, (layers, _) in LARGE.items()]
+    step_counts = [restored(content[name]) for name in LARGE]
 
     def at(total: Callable[[StepCounts], int]) -> int:
         terms = np.array([[1, layers, n, layers * n] for layers, n in (*sizes, (config.n_layers, positions))], float)
-        return round(terms[-1] @ np.linalg.solve(terms[:-1], [float(total(counts)) for counts in counted]))
+        return round(terms[-1] @ np.linalg.solve(terms[:-1], [float(total(counts)) for counts in step_counts]))
 
     product_bytes = at(lambda counts: sum(k.count * k.bytes for k in counts.kernels if k.flops))
     others = at(lambda counts: sum(k.count * k.bytes for k in counts.kernels if not k.flops))

@@ -39,8 +39,8 @@ def trees(least: int, most: int) -> tuple[Corpus, Vocabulary]:
     """Return 160 random trees of about so many positions, and their vocabulary: no treebank is needed."""
     lengths = np.random.default_rng(0).integers(least, most, 160)
     vocabulary = Vocabulary("words", tuple(f"w{i:02}" for i in range(99)), ("X",))
-    drawn = [long_tree(int(n), seed) for seed, n in enumerate(lengths)]
-    return encode_trees(drawn, vocabulary), vocabulary
+    random_trees = [long_tree(int(n), seed) for seed, n in enumerate(lengths)]
+    return encode_trees(random_trees, vocabulary), vocabulary
 
 
 def grammar(filled: int, ops: ModuleType, small: bool) -> transformer_grammars.Step:

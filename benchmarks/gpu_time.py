@@ -71,9 +71,9 @@ class Predicted:
 
 def work(kernel: Kernel, precision: str, figures: Figures = H200) -> tuple[float, bool]:
     """Return the seconds of a kernel's bytes or operations, and whether the operations take longer."""
-    moved = kernel.bytes * (NARROW[precision] if kernel.flops else 1) / figures["bytes"].value
-    computed = kernel.flops / figures[precision].value
-    return max(moved, computed), computed > moved
+    memory_seconds = kernel.bytes * (NARROW[precision] if kernel.flops else 1) / figures["bytes"].value
+    arithmetic_seconds = kernel.flops / figures[precision].value
+    return max(memory_seconds, arithmetic_seconds), arithmetic_seconds > memory_seconds
 
 
 def as_it_is(counts: StepCounts, precision: str = "float32", figures: Figures = H200) -> Predicted:

@@ -31,9 +31,9 @@ class FlexBatch:
 
 def flex(batch: DenseBatch) -> FlexBatch:
     """Return the batch with the blocks of its mask."""
-    allowed = batch.mask[:, 0].contiguous()
+    mask = batch.mask[:, 0].contiguous()
     blocks = create_block_mask(
-        lambda b, h, q, k: allowed[b, q, k], len(allowed), None, *allowed.shape[1:], device=str(allowed.device)
+        lambda b, h, q, k: mask[b, q, k], len(mask), None, *mask.shape[1:], device=str(mask.device)
     )
     return FlexBatch(batch.ids, batch.labels, batch.relative[:, 0].contiguous(), blocks)
 

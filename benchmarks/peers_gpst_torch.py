@@ -135,12 +135,12 @@ class GPST(nn.Module):
             weights, node = _weights(score, bounds[begin : end + 1])
             roles = torch.stack([torch.zeros_like(side), 1 + side], dim=1)
             decomposed = self.over_pairs("decompose", outer[up], vectors[beside], roles)
-            mixed = _mixed(weights, decomposed, node, end - begin) + is_root[begin:end] * self.p(
+            mixture = _mixed(weights, decomposed, node, end - begin) + is_root[begin:end] * self.p(
                 "composition.outside_root"
             )
-            outer[begin:end] = mixed
+            outer[begin:end] = mixture
             if begin:
-                above[begin:end] = self.mlp("composition.outside.parent", mixed)
+                above[begin:end] = self.mlp("composition.outside.parent", mixture)
         return outer[:n_words]
 
     def parser_loss(self, scores: Tensor, charts: Charts, trees: Trees, offsets: np.ndarray) -> Tensor:
@@ -148,10 +148,10 @@ class GPST(nn.Module):
         cells = trees.nodes[trees.nodes >= offsets[-1]] - offsets[-1]
         owner = torch.as_tensor(charts.owner[cells].astype(np.int64))
         first, last = (torch.as_tensor(x.astype(np.int64))[:, None] for x in charts.spans[cells].T)
-        chosen = charts.ends(offsets)[1][charts.left[trees.splits[cells]]] - offsets[charts.owner[cells]]
+        splits = charts.ends(offsets)[1][charts.left[trees.splits[cells]]] - offsets[charts.owner[cells]]
         points, of_cells = torch.arange(scores.shape[1]), scores[owner]
         of_cells = of_cells.masked_fill((points < first) | (points >= last), float("-inf"))
-        return F.cross_entropy(of_cells, torch.as_tensor(chosen))
+        return F.cross_entropy(of_cells, torch.as_tensor(splits))
 
     def generative(self, words: Tensor, vectors: Tensor, ids: Tensor, trees: Trees) -> Tensor:
         """Return the mean of -log p of all actions, a sentence being a context."""

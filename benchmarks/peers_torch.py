@@ -78,9 +78,9 @@ class TransformerGrammar(nn.Module):
             name = f"layers.{layer}."
             attended = self._attention(name + "attention", h, batch)
             h = self._norm(name + "attention_norm", h + self._drop(attended, c.core_dropout))
-            fed = F.gelu(h @ p(name + "feed_forward.in") + p(name + "feed_forward.in_bias"), approximate="tanh")
-            fed = self._drop(fed, c.core_dropout) @ p(name + "feed_forward.out") + p(name + "feed_forward.out_bias")
-            h = self._norm(name + "feed_forward_norm", h + self._drop(fed, c.core_dropout))
+            inner = F.gelu(h @ p(name + "feed_forward.in") + p(name + "feed_forward.in_bias"), approximate="tanh")
+            y = self._drop(inner, c.core_dropout) @ p(name + "feed_forward.out") + p(name + "feed_forward.out_bias")
+            h = self._norm(name + "feed_forward_norm", h + self._drop(y, c.core_dropout))
         logits = self._drop(h, c.output_dropout) @ p("embedding").T + p("output_bias")
         return F.cross_entropy(logits.flatten(0, 1), batch.labels.flatten(), ignore_index=-1, reduction="sum")
 

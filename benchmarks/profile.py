@@ -67,9 +67,9 @@ class Times:
     def measuring(self) -> Iterator[None]:
         """Time every op of the CPU backend and the products inside."""
         targets: list[tuple[Any, str]] = [(np, "matmul"), (blas, "add_product"), (np, "take")]
-        named = {x.removesuffix("_vjp") for names in STAGES.values() for x in names}
-        named -= {name for _, name in targets}
-        targets += [(cpu, name) for name in dir(cpu) if name.removesuffix("_vjp") in named]
+        op_names = {x.removesuffix("_vjp") for names in STAGES.values() for x in names}
+        op_names -= {name for _, name in targets}
+        targets += [(cpu, name) for name in dir(cpu) if name.removesuffix("_vjp") in op_names]
         with ExitStack() as stack:
             for owner, name in targets:
                 stack.enter_context(patch.object(owner, name, self.timed(name, getattr(owner, name))))

@@ -68,9 +68,9 @@ def blas_kernels() -> str:
 
 def restart(program: str, threads: int) -> None:
     """Start the program again unless these variables, which its libraries read when they are loaded, are set."""
-    wanted = dict.fromkeys(THREAD_VARIABLES, str(threads)) | ASLEEP | MEMORY
-    if any(os.environ.get(name) != value for name, value in wanted.items()):
-        os.execve(sys.executable, [sys.executable, "-m", program, *sys.argv[1:]], os.environ | wanted)
+    variables = dict.fromkeys(THREAD_VARIABLES, str(threads)) | ASLEEP | MEMORY
+    if any(os.environ.get(name) != value for name, value in variables.items()):
+        os.execve(sys.executable, [sys.executable, "-m", program, *sys.argv[1:]], os.environ | variables)
 
 
 def main() -> None:
@@ -137,12 +137,12 @@ def main() -> None:
 
 def others(path: Path, setting: dict[str, Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the other rows that an earlier run wrote under the same setting; the load may differ."""
-    stored = json.loads(path.read_text()) if path.exists() else {"setting": setting, "rows": []}
+    content = json.loads(path.read_text()) if path.exists() else {"setting": setting, "rows": []}
     for name, value in setting.items():
-        if name != "load" and stored["setting"].get(name) != value:
-            raise SystemExit(f"{path}: {name} was {stored['setting'].get(name)}, is {value}: measure all parts")
+        if name != "load" and content["setting"].get(name) != value:
+            raise SystemExit(f"{path}: {name} was {content['setting'].get(name)}, is {value}: measure all parts")
     measured = {row["name"] for row in rows}
-    return [row for row in stored["rows"] if row["name"] not in measured]
+    return [row for row in content["rows"] if row["name"] not in measured]
 
 
 if __name__ == "__main__":

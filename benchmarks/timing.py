@@ -51,11 +51,11 @@ class Clock:
         """Time the calls in turn, after one run each to warm up."""
         seconds: list[list[float]] = [[] for _ in calls]
         for repeat in range(self.repeats + 1):
-            for taken, call in zip(seconds, calls, strict=True):
+            for durations, call in zip(seconds, calls, strict=True):
                 begin = self.read()
                 call()
                 if repeat:
-                    taken.append(self.read() - begin)
+                    durations.append(self.read() - begin)
         return [Times(median(s), min(s), max(s)) for s in seconds]
 
 

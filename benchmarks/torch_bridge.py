@@ -47,8 +47,8 @@ def stack_of(kind: str) -> dict[str, Call]:
     setting = fasttrees.LOGIC
     ours, peer = fasttrees.calls(kind, setting)
     layer = OnLstm(setting.sizes[0], setting.sizes[1:], setting.chunk_size, kind=kind)
-    named = {name.removeprefix("cells."): torch.from_numpy(x) for name, x in ours.parameters.items()}
-    layer.load_state_dict(named)
+    state = {name.removeprefix("cells."): torch.from_numpy(x) for name, x in ours.parameters.items()}
+    layer.load_state_dict(state)
     shape = setting.columns, setting.steps, -1
     x, d_out = (torch.from_numpy(y).view(shape) for y in (ours.x, ours.d_out))
     return {"inside PyTorch": partial(_run, layer, x, d_out), "Grove": ours, "plain PyTorch": peer}
@@ -62,8 +62,8 @@ def chart() -> dict[str, Call]:
 
     ours, _, peer = treeformer.calls(25)
     module = CkyPooling(512, treeformer.HEIGHT)
-    named = {name.removeprefix("chart."): torch.from_numpy(x) for name, x in ours.parameters.items()}
-    module.load_state_dict(named)
+    state = {name.removeprefix("chart."): torch.from_numpy(x) for name, x in ours.parameters.items()}
+    module.load_state_dict(state)
     x, d_nodes = torch.from_numpy(ours.tokens).view(treeformer.BATCH, 25, -1), torch.from_numpy(ours.d_nodes)
     return {"inside PyTorch": partial(_run, module, x, d_nodes), "Grove": ours, "plain PyTorch": peer}
 
@@ -223,8 +223,8 @@ def measured(case: str, clock: Clock) -> dict[str, Any]:
     peaks = {}
     for side in calls:
         command = [sys.executable, "-m", "benchmarks.torch_bridge", "--peak", case, side]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        peaks[side] = float(done.stdout)
+        process = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        peaks[side] = float(process.stdout)
     doc = CASES[case].func.__doc__ if isinstance(CASES[case], partial) else CASES[case].__doc__
     print(f"{case}: {doc}")
     for side, x in times.items():

@@ -57,15 +57,15 @@ def attention(n_keys: int, goal: float, clock: Clock) -> Row:
 
     from benchmarks.peers_torch import masked_attention
 
-    b, h, t, d, allowed = 8, 8, 256, 64, 12
+    b, h, t, d, n_visible = 8, 8, 256, 64, 12
     draw = np.random.default_rng(0)
     q, d_out = (draw.standard_normal((b * t, h, d), np.float32) for _ in range(2))
     k, v = (draw.standard_normal((b * n_keys, h, d), np.float32) for _ in range(2))
     r, bias = np.zeros((64, h, d), np.float32), np.zeros((h, d), np.float32)
-    columns = np.stack([np.sort(draw.choice(n_keys, allowed, replace=False)) for _ in range(b * t)])
+    columns = np.stack([np.sort(draw.choice(n_keys, n_visible, replace=False)) for _ in range(b * t)])
     keys = (columns + np.arange(b * t)[:, None] // t * n_keys).astype(np.int32).ravel()
     relative = draw.integers(0, 12, keys.size, dtype=np.int32)  # a dozen keys lie at most a dozen levels apart
-    inputs = (q, k, v, r, bias, bias, np.arange(b * t + 1) * allowed, keys, relative)
+    inputs = (q, k, v, r, bias, bias, np.arange(b * t + 1) * n_visible, keys, relative)
     mask = torch.zeros(b * t, n_keys, dtype=torch.bool)
     mask = mask.scatter_(1, torch.from_numpy(columns), True).view(b, 1, t, n_keys)
     dense = [torch.tensor(x.reshape(b, -1, h, d)).transpose(1, 2).contiguous() for x in (q, k, v, d_out)]
@@ -84,11 +84,12 @@ def attention(n_keys: int, goal: float, clock: Clock) -> Row:
         np.testing.assert_allclose(x.reshape(b, -1, h, d), y.transpose(1, 2).numpy(), rtol=0, atol=1e-4)
     table = k[:n_keys].ravel()
     mine, theirs, in_order = clock.times(ours, peer, lambda: [np.dot(table, table) for _ in range(READINGS)])
-    ratio, gathered = theirs.median / mine.median, GATHERS * keys.size * h * d * k.itemsize / mine.median
-    read = READINGS * table.nbytes / in_order.median
-    name = f"sparse attention, forward and backward, {allowed} of {n_keys} keys (peer without relative positions)"
+    ratio, gather_rate = theirs.median / mine.median, GATHERS * keys.size * h * d * k.itemsize / mine.median
+    read_rate = READINGS * table.nbytes / in_order.median
+    name = f"sparse attention, forward and backward, {n_visible} of {n_keys} keys (peer without relative positions)"
     figure = (
-        f"{ratio:.1f} times as fast, gathers {gathered / 1e9:.0f} GB/s (keys of a sequence in order {read / 1e9:.0f})"
+        f"{ratio:.1f} times as fast, gathers {gather_rate / 1e9:.0f} GB/s "
+        f"(keys of a sequence in order {read_rate / 1e9:.0f})"
     )
     return Row(name, mine, theirs, figure, f">= {goal:g} times", ratio >= goal)
 
@@ -182,8 +183,8 @@ def step(
     positions = sum(len(batch.ids) for batch in batches) // (8 * len(batches))
     kind, length = "long sentences" if filled else "sentences", "the longest" if to_longest else config.segment_length
     name = f"training step of the ptb TG, 8 {kind} of {positions} positions on average, padded to {length} by the peer"
-    wanted = f">= {goal:g} times" if goal else ""
-    return Row(name, mine, other, f"{ratio:.1f} times as fast", wanted, ratio >= goal, products, most)
+    goal_text = f">= {goal:g} times" if goal else ""
+    return Row(name, mine, other, f"{ratio:.1f} times as fast", goal_text, ratio >= goal, products, most)
 
 
 def one_after_another(calls: Sequence[Callable[[], None]]) -> Callable[[], None]:

@@ -44,9 +44,9 @@ class Pass:
         self.gradients = {name: xp.empty_like(x) for name, x in self.parameters.items()}
         offsets = np.cumsum([0, *lengths])
         rows = n, int(chart.node_offsets(np, offsets, HEIGHT)[-1])
-        drawn = [draw.standard_normal((count, config.d_model), np.float32) for count in rows]
+        arrays = [draw.standard_normal((count, config.d_model), np.float32) for count in rows]
         self.offsets = on_device(ops, {"offsets": offsets})["offsets"]
-        self.tokens, self.d_nodes = map(xp.asarray, drawn)
+        self.tokens, self.d_nodes = map(xp.asarray, arrays)
 
     def __call__(self) -> tuple[Any, Any]:
         tape, tokens = Tape(self.ops), Variable(self.tokens)

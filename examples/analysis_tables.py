@@ -51,8 +51,8 @@ def regressions(found: dict[str, Any]) -> str:
             error = hypot(coefficients[one]["standard_error"], coefficients[other]["standard_error"])
             tg, txl_cc = (np.subtract(*(found[name]["means"][kind][case] for case in (one, other)))
                           for kind in ("tg", "txl_cc"))  # fmt: skip
-            over_seeds, judged = judge(tg, txl_cc, digits=4)
-            judgement = (f"{PAPER[one] - PAPER[other]:+.2f}", judged) if name in OF_PAPER else ("", "")
+            over_seeds, verdict = judge(tg, txl_cc, digits=4)
+            judgement = (f"{PAPER[one] - PAPER[other]:+.2f}", verdict) if name in OF_PAPER else ("", "")
             cells = (with_interval(normal(value, error), 4), over_seeds, *judgement)
             rows.append((name, f"{one} less {other}", "", *cells))
     head = ("regression", "terminals that are", "number", "TG less TXL (CC), nats, mixtures", "single models", "paper",

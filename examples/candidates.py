@@ -85,8 +85,8 @@ def search(ops: ModuleType, model: Model, sample: Sample, beam: int, out: Path) 
     """Write the trees that a model's word-level search ends with, the best first, each after its sentence's number."""
 
     def write(path: Path) -> None:
-        found = searched_trees(ops, model, [words(tree) for tree in sample.gold], limits_of(beam))
-        groups = list(progress(found, len(sample.gold), unit="sentence"))
+        tree_groups = searched_trees(ops, model, [words(tree) for tree in sample.gold], limits_of(beam))
+        groups = list(progress(tree_groups, len(sample.gold), unit="sentence"))
         lines = (f"{number}\t{tree}\n" for number, group in enumerate(groups, 1) for tree, _ in group)
         path.write_text("".join(lines), encoding="utf-8")
 
@@ -97,8 +97,8 @@ def unite(parsed: Path, searched: Sequence[Path], out: Path) -> None:
     """Write the parser's trees of every sentence and, after them, those of the searches that are not among them."""
     groups = [[sentence.tree for sentence in group] for group in read_proposals(parsed, READING)]
     for path in searched:
-        for group, found in zip(groups, read_proposals(path, READING, numbered=True), strict=False):  # the last: none
-            group += [sentence.tree for sentence in found if sentence.tree not in group]
+        for group, others in zip(groups, read_proposals(path, READING, numbered=True), strict=False):  # the last: none
+            group += [sentence.tree for sentence in others if sentence.tree not in group]
     _write_groups(out, groups)
 
 

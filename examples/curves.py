@@ -45,8 +45,8 @@ def learning_curves(results: Sequence[Result], runs: Sequence[Run]) -> dict[str,
 
 def links(results: Sequence[Result], runs: Sequence[Run]) -> str:
     """Return the pictures as they are shown on the page."""
-    drawn = learning_curves(results, runs).items()
-    return "\n\n".join(f"![{picture.title}](results/{name})" for name, picture in drawn)
+    pictures = learning_curves(results, runs).items()
+    return "\n\n".join(f"![{picture.title}](results/{name})" for name, picture in pictures)
 
 
 def _add(groups: dict[str, Group], folder: str, name: str, content: Mapping[str, Any]) -> None:

@@ -84,28 +84,28 @@ def _write_sentences(options: argparse.Namespace, sample: Sample, models: Sequen
     text = "".join(f"{tree}\n" for tree in sample.gold)
     if parsed.exists() and _sentences(options).read_text(encoding="utf-8") != text:
         raise ValueError(f"{parsed}: of other sentences than those asked for: give another --out")
-    asked: Result = {name: getattr(options, name) for name in ("number", "draws", "beam")}
+    request: Result = {name: getattr(options, name) for name in ("number", "draws", "beam")}
     if options.beam and sample.documents is None:
-        asked["models"] = models  # their searches add trees
+        request["models"] = models  # their searches add trees
     if options.parser is not None:
         [digest] = digests([checkpoint_of(options.parser)]).values()
-        asked["parser"] = f"one of SHA-256 {digest}"
-    stored: Result = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
+        request["parser"] = f"one of SHA-256 {digest}"
+    stored_options: Result = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
     of_runs: Result = {"suites": suites_of(options.suites)} if options.suites else {}
     if options.parser is None:
         of_runs["epochs"] = options.epochs
-    before = stored | options_of_runs(options.out, result_name(options.split))
-    require_same_options(options.out, before, asked | of_runs)
+    before = stored_options | options_of_runs(options.out, result_name(options.split))
+    require_same_options(options.out, before, request | of_runs)
     write_text(_sentences(options), text)
-    write_text(settings, json.dumps(stored | asked) + "\n")
+    write_text(settings, json.dumps(stored_options | request) + "\n")
 
 
 def _train_grammar(options: argparse.Namespace, model: str, seed: int) -> None:
     """Train a model of trees or of words, or one of the paper's variants of a Transformer Grammar."""
     network, _, variant = (model, "", "") if model in MODELS else model.partition("_")
     steps = options.steps or STEPS
-    asked = dict(options.settings) | ({"steps": str(steps)} if options.steps else {})
-    require_same_settings(options.out / f"{model}-{seed}", asked)
+    request = dict(options.settings) | ({"steps": str(steps)} if options.steps else {})
+    require_same_settings(options.out / f"{model}-{seed}", request)
     defaults = dict(setting.split("=") for setting in (*SETTINGS, f"warmup_steps={min(300, steps // 2)}"))
     settings = defaults | dict(options.settings)
     kind = ("--model", network, *VARIANTS.get(variant, ()), *(("--documents",) if options.documents else ()))
@@ -171,8 +171,8 @@ def _measure(ops: ModuleType, options: argparse.Namespace, sample: Sample, candi
         write_text(path, json.dumps(result) + "\n")  # it stays if a suite cannot be read
     if options.suites:
         start = perf_counter()
-        asked = {"suites": suites_of(options.suites)}
-        result["syntaxgym"] = syntaxgym(model, directory, options.suites, options.parser) | asked
+        request = {"suites": suites_of(options.suites)}
+        result["syntaxgym"] = syntaxgym(model, directory, options.suites, options.parser) | request
         result["hours"]["syntaxgym"] = (perf_counter() - start) / 3600
         write_text(path, json.dumps(result) + "\n")
 

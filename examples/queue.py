@@ -68,13 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--collect: copies all results: leave out --runs and --missing")
     name = "small" if options.small else "gpu" if options.backend == "cuda" else "results"
     queued = {"small": SMALL_RUNS, "gpu": GPU_RUNS, "results": RUNS}[name]
-    collected = COLLECTED.with_name("gpu") if name == "gpu" else COLLECTED
-    queued = selected(of_best(queued, collected) if options.missing else queued, options.runs or ["*"])
+    collection = COLLECTED.with_name("gpu") if name == "gpu" else COLLECTED
+    queued = selected(of_best(queued, collection) if options.missing else queued, options.runs or ["*"])
     folder = (options.folder or Path("runs") / name).resolve()
-    queued = missing(folder, queued, collected) if options.missing else queued
+    queued = missing(folder, queued, collection) if options.missing else queued
     at_once = options.at_once if options.at_once is not None else 1 if name == "gpu" else len(os.sched_getaffinity(0))
     if options.collect:
-        collect(folder, queued, collected, copy=name != "small", of_tasks=name != "gpu")
+        collect(folder, queued, collection, copy=name != "small", of_tasks=name != "gpu")
     elif options.status:
         print(status(folder, queued))
     elif options.data is None or at_once < 1:
@@ -100,10 +100,10 @@ def work(folder: Path, queued: Sequence[Run], data: Path, at_once: int, commit: 
             signal.signal(number, lambda *_: stop.set())
     try:
         while not stop.is_set():
-            done = {run.name for run in queued if of(folder, "results", run).exists()}
-            waiting = [run for run in queued if run.name not in done | failed and run not in running]
+            results = {run.name for run in queued if of(folder, "results", run).exists()}
+            waiting = [run for run in queued if run.name not in results | failed and run not in running]
             unfinished = {run.name for run in (*waiting, *running)}
-            ready = [run for run in waiting if done.issuperset(run.needs) and unfinished.isdisjoint(run.after)]
+            ready = [run for run in waiting if results.issuperset(run.needs) and unfinished.isdisjoint(run.after)]
             for run in ready[: at_once - len(running)]:
                 running[run] = start(folder, run, data, commit, nice)
             if not running:

@@ -59,12 +59,12 @@ def options_of(files: Sequence[str]) -> str:
 def selected(queued: Sequence[Run], patterns: Sequence[str]) -> tuple[Run, ...]:
     """Return the runs whose names match, in the order of the patterns, each after the runs that it needs."""
     of_name = {run.name: run for run in queued}
-    chosen: dict[str, Run] = {}
+    selection: dict[str, Run] = {}
 
     def choose(run: Run) -> None:
         for name in run.needs:
             choose(of_name[name])
-        chosen.setdefault(run.name, run)
+        selection.setdefault(run.name, run)
 
     for pattern in patterns:
         matching = [run for run in queued if fnmatchcase(run.name, pattern)]
@@ -72,4 +72,4 @@ def selected(queued: Sequence[Run], patterns: Sequence[str]) -> tuple[Run, ...]:
             raise SystemExit(f"--runs: no run is named {pattern}: python -m examples.queue --status lists all of them")
         for run in matching:
             choose(run)
-    return tuple(chosen.values())
+    return tuple(selection.values())

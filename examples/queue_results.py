@@ -45,8 +45,8 @@ def missing(folder: Path, queued: Sequence[Run], collected: Path) -> tuple[Run, 
         waiting += again - to_make
         to_make |= again
     here = {run.name for run in queued if of(folder, "results", run).exists()}
-    kept = [run for run in queued if run.name in to_make | here]
-    return tuple(replace(run, needs=tuple(name for name in run.needs if name in to_make | here)) for run in kept)
+    runs = [run for run in queued if run.name in to_make | here]
+    return tuple(replace(run, needs=tuple(name for name in run.needs if name in to_make | here)) for run in runs)
 
 
 def of_best(queued: Sequence[Run], collected: Path) -> tuple[Run, ...]:
@@ -54,9 +54,9 @@ def of_best(queued: Sequence[Run], collected: Path) -> tuple[Run, ...]:
     return tuple(_with_best(run, {other.name: other.table for other in queued}, collected) for run in queued)
 
 
-def _with_best(run: Run, tables: Mapping[str, str], collected: Path) -> Run:
-    chosen_from = {name for name in run.needs if f1_of(collected, name) is not None}
+def _with_best(run: Run, tables: Mapping[str, str], collection: Path) -> Run:
+    chosen_from = {name for name in run.needs if f1_of(collection, name) is not None}
     if not chosen_from or not any("{best}" in command for command in run.commands):
         return run
-    chosen = best(collected, chosen_from)
-    return replace(run, needs=tuple(name for name in run.needs if name == chosen or tables[name] != tables[chosen]))
+    winner = best(collection, chosen_from)
+    return replace(run, needs=tuple(name for name in run.needs if name == winner or tables[name] != tables[winner]))

@@ -72,15 +72,15 @@ def status(folder: Path, queued: Sequence[Run]) -> str:
     """Return the runs that are done, the core hours that are left, and the tables that can be written."""
     lines, hours_left, tables = [], 0.0, dict[str, list[bool]]()
     for run in queued:
-        state, done = state_of(folder, run), of(folder, "results", run).exists()
-        share, step = 1.0 if done else 0.0, ""
-        if not done and (path := folder / "runs" / run.name / NEWEST).exists():
+        state, is_done = state_of(folder, run), of(folder, "results", run).exists()
+        share, step = 1.0 if is_done else 0.0, ""
+        if not is_done and (path := folder / "runs" / run.name / NEWEST).exists():
             trained = read_state(path)
             share, step = trained["step"] / trained["training"]["steps"], f"step {trained['step']:,}"
         hours_left += run.hours * (1 - share)
-        tables.setdefault(run.table, []).append(done)
+        tables.setdefault(run.table, []).append(is_done)
         run_state = (
-            "done" if done else "running" if is_alive(of(folder, "state", run, "lock")) else "begun" if state else ""
+            "done" if is_done else "running" if is_alive(of(folder, "state", run, "lock")) else "begun" if state else ""
         )
         lines.append(
             f"{run_state:8}{run.name:32}{state.get('hours', 0.0):6.2f} of about {run.hours:5.2f} core hours  {step}"

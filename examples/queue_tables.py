@@ -91,10 +91,10 @@ def left(runs: Sequence[Run]) -> str:
     rows = []
     for name in dict.fromkeys(run.table for run in RUNS):
         of_table = [run for run in RUNS if run.table == name]
-        made = [run.name for run in of_table if run.name in hours]
+        names = [run.name for run in of_table if run.name in hours]
         estimated = sum(run.hours for run in of_table if run.name not in hours)
-        used = sum(hours[run] for run in made)
-        rows.append((name, f"{len(made)} of {len(of_table)}", f"{used:.1f}", f"{estimated:.1f}"))
+        used_hours = sum(hours[run] for run in names)
+        rows.append((name, f"{len(names)} of {len(of_table)}", f"{used_hours:.1f}", f"{estimated:.1f}"))
     return table(("table", "runs with a result", "core hours used", "core hours left, estimated"), rows)
 
 

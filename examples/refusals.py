@@ -32,22 +32,22 @@ def suites_of(paths: Iterable[Path]) -> str:
 
 def options_of_runs(folder: Path, result_file: str) -> Result:
     """Return the options of the complete parser in a folder, and of the results of its models."""
-    stored: Result = {}
+    options: Result = {}
     if ((parser := folder / "parser") / TRAINED_AT).exists():
-        stored["epochs"] = load_settings(parser)[1]["epochs"]
+        options["epochs"] = load_settings(parser)[1]["epochs"]
     for path in folder.glob(f"*/{result_file}"):
         answered = json.loads(path.read_text(encoding="utf-8")).get("syntaxgym", {})
-        stored |= {name: value for name, value in answered.items() if name == "suites"}
-    return stored
+        options |= {name: value for name, value in answered.items() if name == "suites"}
+    return options
 
 
 def require_same_options(folder: Path, stored: Result, asked: Result) -> None:
     """Raise ValueError if an option that is asked for differs from that of what the folder holds."""
     for name, value in stored.items():
         if asked.get(name, value) != value:
-            shown = " ".join(value) if isinstance(value, list) else value
+            text = " ".join(value) if isinstance(value, list) else value
             what = _OF_OPTION.get(name, "trees in {} are")
-            raise ValueError(f"--{name}: the {what.format(folder)} of {shown}: give that, or another --out")
+            raise ValueError(f"--{name}: the {what.format(folder)} of {text}: give that, or another --out")
 
 
 def require_same_settings(directory: Path, asked: Mapping[str, str]) -> None:

@@ -85,13 +85,13 @@ _VALUES: dict[str, Callable[[Result], Any]] = {
 
 def values_of(results: Sequence[Result], measure: str) -> dict[str, list[float]]:
     """Return the values of every model that has the measure, in the order of `NAMES`."""
-    found: dict[str, list[float]] = {model: [] for model in NAMES}
+    of_models: dict[str, list[float]] = {model: [] for model in NAMES}
     if measure == ESTIMATED and not any("estimate" in result.get("perplexity", {}) for result in results):
         return {}
     for result in results:
         if (value := value_of(result, measure)) is not None:
-            found[result["model"]].append(value)
-    return {model: values for model, values in found.items() if values}
+            of_models[result["model"]].append(value)
+    return {model: values for model, values in of_models.items() if values}
 
 
 def grouped(results: Sequence[Result]) -> dict[str, list[Result]]:

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "runs", type=Path, nargs="*", help="folders of examples.measure or examples.fasttrees.sentiment"
     )
     options = parser.parse_args(arguments)
-    for name, text in [stored for run in options.runs for stored in to_store(run)]:
+    for name, text in [pair for run in options.runs for pair in to_store(run)]:
         target = FOLDER / name
         target.parent.mkdir(parents=True, exist_ok=True)
         write_text(target, text)
@@ -74,21 +74,21 @@ def to_store(run: Path) -> list[tuple[str, str]]:
     ValueError
         If there is no result, or one of another program.
     """
-    stored, programs = [], "examples.measure or examples.fasttrees.sentiment"
+    files, programs = [], "examples.measure or examples.fasttrees.sentiment"
     for path in sorted(run.glob("*/result*.json")):
         text = path.read_text(encoding="utf-8")
         result = json.loads(text)
         if not result.keys() & {"experiment", "task"}:
             raise ValueError(f"{path}: is no result of {programs}: leave {run} out")
-        stored.append((stored_name(result) if "experiment" in result else task_results.stored_name(result), text))
-    if not stored:
+        files.append((stored_name(result) if "experiment" in result else task_results.stored_name(result), text))
+    if not files:
         raise ValueError(f"{run}: holds no results: give a folder that {programs} wrote")
-    return stored
+    return files
 
 
 def pictures(results: Sequence[Result]) -> dict[str, Picture]:
     """Return the distributions over seeds of every treebank with several seeds: a panel for each measure."""
-    drawn = {}
+    drawings = {}
     for name, group in grouped(results).items():
         if has_distribution(group):
             measured = {TITLES[measure]: values_of(group, measure) for measure in PAPER}
@@ -98,8 +98,8 @@ def pictures(results: Sequence[Result]) -> dict[str, Picture]:
                 if values
             }
             count = max(len(values) for rows in panels.values() for values in rows.values())
-            drawn[name] = draw_distributions(panels, f"{name}: {count} models of each kind, seed by seed")
-    return drawn
+            drawings[name] = draw_distributions(panels, f"{name}: {count} models of each kind, seed by seed")
+    return drawings
 
 
 def page(

@@ -39,13 +39,13 @@ class Sample:
         if self.documents is None:
             return list(groups), None
         rest = iter(groups)
-        parts = [[*islice(rest, kept), *([[]] if kept < size else [])] for kept, size in self.documents]
+        parts = [[*islice(rest, n_kept), *([[]] if n_kept < size else [])] for n_kept, size in self.documents]
         return [group for part in parts for group in part], list(map(len, parts))
 
     @property
     def n_ends(self) -> int:
         """The sequences that are read to their end."""
-        return len(self.gold) if self.documents is None else sum(kept == size for kept, size in self.documents)
+        return len(self.gold) if self.documents is None else sum(n_kept == size for n_kept, size in self.documents)
 
 
 def read_sample(path: Path, *, documents: bool, count: int | None, max_words: int) -> Sample:
@@ -66,14 +66,14 @@ def read_sample(path: Path, *, documents: bool, count: int | None, max_words: in
             trees = [trees[i] for i in sorted(Random(0).sample(range(len(trees)), count))]
         short = [tree for tree in trees if len(words(tree)) <= max_words]
         return Sample(short, len(trees) - len(short))
-    gold, sizes, skipped = [], [], 0
+    gold, sizes, n_skipped = [], [], 0
     for _, sentences in groupby(read_sentences(path, Reading(documents="blank")), key=lambda s: s.document):
         trees = [sentence.tree for sentence in sentences]
         first = trees[:count]
-        kept = list(takewhile(lambda tree: len(words(tree)) <= max_words, first))
-        gold += kept
-        sizes.append((len(kept), len(trees)))
-        skipped += len(first) - len(kept)
+        beginning = list(takewhile(lambda tree: len(words(tree)) <= max_words, first))
+        gold += beginning
+        sizes.append((len(beginning), len(trees)))
+        n_skipped += len(first) - len(beginning)
     if len(sizes) == 1:
         raise ValueError(f"{path}: one document: put a blank line between documents, or leave out --documents")
-    return Sample(gold, skipped, sizes)
+    return Sample(gold, n_skipped, sizes)

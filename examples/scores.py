@@ -72,11 +72,11 @@ def judged(ops: ModuleType, model: Model, candidates: Candidates, sample: Sample
             rated = list(zip(proposals, ranked, strict=True))
             bound["estimate"] = _estimate(ops, model, candidates.draws, sample, rated, sum(counts))
     if not exact:
-        chosen = [
+        best_trees = [
             group[group_logps.index(max(group_logps))].tree
             for group, group_logps in zip(proposals, ranked, strict=True)
         ]
-        score = bracket_score(chosen, sample.gold, COLLINS)
+        score = bracket_score(best_trees, sample.gold, COLLINS)
         for row, line in zip(rows, score.per_sentence, strict=True):
             row += [line.matched, line.gold, line.predicted]
         result["rerank"] = {"f1": score.f1} | _limits(proposals, sample.gold)
@@ -85,9 +85,9 @@ def judged(ops: ModuleType, model: Model, candidates: Candidates, sample: Sample
 
 def _logps(ops: ModuleType, model: Model, path: Path, groups: Proposals, sample: Sample) -> list[list[float]]:
     """Return log p of every proposal of every sentence of the sample."""
-    cut, sizes = sample.in_documents(groups)
-    shown = partial(progress, unit="sentence")
-    return [logps for logps in proposal_logps(ops, [model], path, cut, documents=sizes, progress=shown) if logps]
+    proposals, sizes = sample.in_documents(groups)
+    bar = partial(progress, unit="sentence")
+    return [logps for logps in proposal_logps(ops, [model], path, proposals, documents=sizes, progress=bar) if logps]
 
 
 def _estimate(
@@ -103,16 +103,16 @@ def _estimate(
     `rated` are the proposals and their log p. `draws` and `others` are drawn trees of a sentence, and those of them
     that are not among its proposals.
     """
-    drawn = list(stream_draws(path, READING, with_replacement=False))
-    united = list(beside(path, drawn, [group for group, _ in rated]))
+    all_draws = list(stream_draws(path, READING, with_replacement=False))
+    united = list(beside(path, all_draws, [group for group, _ in rated]))
     others = [trees[len(group) :] for (trees, _), (group, _) in zip(united, rated, strict=True)]
-    found = iter(_logps(ops, model, path, [group for group in others if group], sample))
+    other_logps = iter(_logps(ops, model, path, [group for group in others if group], sample))
     estimates = []
-    for (_, known), (_, draws), group in zip(rated, united, others, strict=True):
-        logps = [*known, *(next(found) if group else [])]
+    for (_, known_logps), (_, draws), group in zip(rated, united, others, strict=True):
+        logps = [*known_logps, *(next(other_logps) if group else [])]
         estimates.append(sentence_estimate(logps, [draw.logp for draw in draws], with_replacement=False))
     value, error = perplexity_estimate(estimates, n_words)
-    counts = {"draws": [group for group, _ in drawn], "others": others}
+    counts = {"draws": [group for group, _ in all_draws], "others": others}
     return {"value": value, "error": error} | {name: sum(map(len, x)) / len(x) for name, x in counts.items()}
 
 
@@ -121,10 +121,10 @@ def _limits(proposals: Proposals, gold: list[Tree]) -> Result:
     gold tree is among the proposals."""
     bare = [constituents(without_preterminals(tree)) for tree in gold]
     parsed = [[(constituents(sentence.tree), 0.0) for sentence in group] for group in proposals]
-    nearest = [group[closest(found, tree)].tree for group, found, tree in zip(proposals, parsed, bare, strict=True)]
+    nearest = [group[closest(parses, tree)].tree for group, parses, tree in zip(proposals, parsed, bare, strict=True)]
     best = [group[0].tree for group in proposals]
-    found = {"parser_f1": best, "oracle_f1": nearest}
-    scores = {name: bracket_score(trees, gold, COLLINS).f1 for name, trees in found.items()}
+    choices = {"parser_f1": best, "oracle_f1": nearest}
+    scores = {name: bracket_score(trees, gold, COLLINS).f1 for name, trees in choices.items()}
     n_with_gold = sum(
         constituents(tree) == gold_constituents for tree, gold_constituents in zip(nearest, bare, strict=True)
     )
@@ -135,9 +135,9 @@ def search_scores(path: Path, sample: Sample) -> Result:
     """Return F1 of the best trees of a search, and the share of sentences for which it found one."""
     groups = read_proposals(path, READING, numbered=True)
     groups += [[] for _ in range(len(sample.gold) - len(groups))]
-    found = [(group[0].tree, gold) for group, gold in zip(groups, sample.gold, strict=True) if group]
-    score = {"f1": bracket_score(*map(list, zip(*found, strict=True)), COLLINS).f1} if found else {}
-    return score | {"coverage": len(found) / len(groups)}
+    pairs = [(group[0].tree, gold) for group, gold in zip(groups, sample.gold, strict=True) if group]
+    score = {"f1": bracket_score(*map(list, zip(*pairs, strict=True)), COLLINS).f1} if pairs else {}
+    return score | {"coverage": len(pairs) / len(groups)}
 
 
 def syntaxgym(model: Model, directory: Path, suites: Sequence[Path], parser: Path) -> Result:

@@ -143,8 +143,8 @@ def _made(out: Path, number: int, values: dict[str, str], train: Sequence[str]) 
     """Return a trial, stored or made: its training begins, or resumes."""
     directory = out / f"trial-{number:03}"
     if (directory / RESULT).exists():
-        stored: Trial = json.loads((directory / RESULT).read_text(encoding="utf-8"))
-        return stored | {"validation_loss": float(stored["validation_loss"])}
+        old_trial: Trial = json.loads((directory / RESULT).read_text(encoding="utf-8"))
+        return old_trial | {"validation_loss": float(old_trial["validation_loss"])}
     command = ["train", *train, *_set(values), "--out", str(directory), "--resume", "--traceback"]
     trial: Trial = {"number": number, "values": values}
     try:
@@ -200,14 +200,14 @@ def _row(trial: Trial, names: Iterable[str]) -> str:
 def _check(options: argparse.Namespace) -> None:
     """End the program if a setting has two ranges, or an option of the trainings is one of the search."""
     names = [one.name for _, one in options.range]
-    given = [word.partition("=")[0] for word in options.train]
+    option_names = [word.partition("=")[0] for word in options.train]
     fixed = [word.partition("=")[0] for before, word in zip(options.train, options.train[1:], strict=False)
              if before == "--set"]  # fmt: skip
     for name in names:
-        if names.count(name) > 1 or name in fixed or f"--{name.replace('_', '-')}" in given:
+        if names.count(name) > 1 or name in fixed or f"--{name.replace('_', '-')}" in option_names:
             raise SystemExit(f"--range {name}: {name} is given twice; name it once")
     for name in _OWN:
-        if name in given:
+        if name in option_names:
             raise SystemExit(f"{name} after --: the search gives it to every trial; leave it out")
 
 

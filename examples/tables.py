@@ -218,8 +218,8 @@ def _nats(words: np.ndarray, one: np.ndarray, other: np.ndarray, axis: int) -> A
 
 def _f1(*brackets: np.ndarray, axis: int) -> Any:
     """Return the difference of F1 of two models, each given by its matching, gold and chosen brackets."""
-    matched, gold, chosen, *other = (counts.sum(axis=axis) for counts in brackets)
-    return 200 * (matched / (gold + chosen) - other[0] / (other[1] + other[2]))
+    matches, gold, choices, *other = (counts.sum(axis=axis) for counts in brackets)
+    return 200 * (matches / (gold + choices) - other[0] / (other[1] + other[2]))
 
 
 def evaluated(results: Sequence[Result]) -> str:

@@ -49,9 +49,9 @@ def results_of_sizes(content: Mapping[str, Any], figures: Mapping[str, Any]) -> 
     n_models = sum(len(row["found"]) for row in figures["found"])
     for row in figures["found"]:
         name = sizes.Variant(row["model"], row["depth"], row["H"]).name
-        for seed, found in zip(figures["seeds"], row["found"], strict=True):
-            named = {"parameters": found["parameters"]} | {f"accuracy, {k}": found[k] for k in ("test", "new")}
-            measures = [{"name": k, "unit": "" if k == "parameters" else "%", "value": v} for k, v in named.items()]
+        for seed, of_seed in zip(figures["seeds"], row["found"], strict=True):
+            by_name = {"parameters": of_seed["parameters"]} | {f"accuracy, {k}": of_seed[k] for k in ("test", "new")}
+            measures = [{"name": k, "unit": "" if k == "parameters" else "%", "value": v} for k, v in by_name.items()]
             values = ("treeformer/sizes", name, seed, figures["options"]["steps"],
                       round(content["core_hours"] / n_models, 4), figures["data"], content["commit"],
                       content["machine"], content["commands"], measures)  # fmt: skip
@@ -84,8 +84,8 @@ def task_result(content: Mapping[str, Any]) -> TaskResult:
     if "validation_accuracy" in content:
         best = max(accuracy for _, accuracy in content["validation_accuracy"])
         measures.append(measure_of("accuracy, validation", best))
-    named = re.search(r"--steps (\d+)", " ".join(content["commands"]))
-    steps = content["last_step"]["step"] if "last_step" in content else int(named[1]) if named else None
+    match = re.search(r"--steps (\d+)", " ".join(content["commands"]))
+    steps = content["last_step"]["step"] if "last_step" in content else int(match[1]) if match else None
     more = {"steps": steps, "hours": content["core_hours"], "measures": measures}
     if "still_improving" in content:
         more["still_improving"] = content["still_improving"]
@@ -110,12 +110,12 @@ def measures_of(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
     if all(isinstance(value, Mapping) for value in figures.values()) and not UNITS.keys() & figures.keys():
         [figures] = figures.values()  # of the only model of a program
         return [measure_of(f"accuracy, {name}", value) for name, value in figures.items()]
-    found = []
+    measures = []
     for name in UNITS.keys() & figures.keys():
         inner = figures[name]
-        named = {f"{name}, {k}": v for k, v in inner.items()} if isinstance(inner, Mapping) else {name: inner}
-        found += [measure_of(key, value) for key, value in named.items()]
-    return found
+        by_name = {f"{name}, {k}": v for k, v in inner.items()} if isinstance(inner, Mapping) else {name: inner}
+        measures += [measure_of(key, value) for key, value in by_name.items()]
+    return measures
 
 
 def measure_of(name: str, value: float) -> dict[str, Any]:

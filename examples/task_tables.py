@@ -175,11 +175,11 @@ def task_table(name: str, results: Sequence[TaskResult]) -> str:
     of_task = [result for result in results if result["task"] in SOURCES.get(name, (name,))]
     first, *_ = task.measures
     baseline = _values(of_task, task.against, first)
-    compared = len(task.models) > 1 and len(baseline) > 1
+    is_compared = len(task.models) > 1 and len(baseline) > 1
     head = ["model", *task.measures.values(), *(["paper"] if task.paper else []),
-            *([f"less {task.models[task.against]} (p)"] if compared else []), "seeds", "steps",
+            *([f"less {task.models[task.against]} (p)"] if is_compared else []), "seeds", "steps",
             "still improving", "minutes a run"]  # fmt: skip
-    rows = [_row(task, of_task, model, baseline, compared=compared) for model in task.models]
+    rows = [_row(task, of_task, model, baseline, is_compared=is_compared) for model in task.models]
     for measure, title in task.constants.items():
         values = [value for result in of_task if (value := value_of(result, measure)) is not None]
         if values:
@@ -205,12 +205,12 @@ def categories(name: str, results: Sequence[TaskResult]) -> str:
 
 
 def _values(results: Sequence[TaskResult], model: str, measure: str) -> list[float]:
-    found = (value_of(result, measure) for result in results if result["model"] == model)
-    return [value for value in found if value is not None]
+    values = (value_of(result, measure) for result in results if result["model"] == model)
+    return [value for value in values if value is not None]
 
 
 def _row(
-    task: TaskTable, results: Sequence[TaskResult], model: str, baseline: Sequence[float], *, compared: bool
+    task: TaskTable, results: Sequence[TaskResult], model: str, baseline: Sequence[float], *, is_compared: bool
 ) -> list[str]:
     of_model = [result for result in results if result["model"] == model]
     paper = [task.paper.get(model, "").removeprefix(", ")] if task.paper else []
@@ -222,7 +222,7 @@ def _row(
             f"not run: `{command}`",
             *empty,
             *paper,
-            *([""] if compared else []),
+            *([""] if is_compared else []),
             "0",
             "",
             "",
@@ -230,7 +230,7 @@ def _row(
         ]
     digits = {"perplexity": 2}
     cells = [spread(_values(results, model, measure), digits.get(measure, 1)) for measure in task.measures]
-    difference = [_difference(task, results, model, baseline)] if compared else []
+    difference = [_difference(task, results, model, baseline)] if is_compared else []
     steps = {result["steps"] for result in of_model if result["steps"] is not None}
     hours = [result["hours"] for result in of_model if result["hours"] is not None]
     improving = [result["still_improving"] for result in of_model if "still_improving" in result]
@@ -273,12 +273,12 @@ def sizes_rows(results: Sequence[TaskResult]) -> list[dict[str, Any]]:
     rows = []
     for name in dict.fromkeys(result["model"] for result in of_task):
         variant = sizes.variant_of(name)
-        found = [
+        figures = [
             {measure["name"].removeprefix("accuracy, "): measure["value"] for measure in result["measures"]}
             for result in of_task
             if result["model"] == name
         ]
-        rows.append({"model": variant.title, "depth": variant.depth, "H": variant.height, "found": found})
+        rows.append({"model": variant.title, "depth": variant.depth, "H": variant.height, "found": figures})
     order = list(sizes.CHARTS)
     return sorted(rows, key=lambda row: (row["H"] not in (None, sizes.HEIGHT), row["depth"], row["H"] == 0,
                                          row["H"] or 0, order.index(row["model"])))  # fmt: skip

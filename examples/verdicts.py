@@ -168,11 +168,11 @@ def _row_of_task(claim: Claim, results: Sequence[TaskResult]) -> tuple[str, ...]
         measured = [result for result in of_task if _value(result, claim.measure) is not None]
         both = [[result for result in measured if result["model"] == model] for model in (claim.better, claim.worse)]
         if all(both):
-            difference, judged = _judged(claim, both)
+            difference, judgement = _judged(claim, both)
             trained = [result for of_model in both for result in of_model]
             improving = [result["still_improving"] for result in trained if "still_improving" in result]
             counts = _counts(both, [result["steps"] for result in trained], improving)
-            return claim.place, order, task.partition("/")[2], difference, *counts, _so_far(judged, improving)
+            return claim.place, order, task.partition("/")[2], difference, *counts, _so_far(judgement, improving)
     return claim.place, order, "", "", "0", "", "", "not run"
 
 
@@ -201,26 +201,26 @@ def _row_of_grammar(claim: Claim, group: Sequence[Result]) -> tuple[str, ...] | 
     one, other = ([value_of_grammar(result, claim.measure) or 0.0 for result in of_model] for of_model in both)
     answers = [[result.get("syntaxgym", {}).get("answers") for result in of_model] for of_model in both]
     if claim.measure == "SG" and min(map(len, both)) == 1 and all(map(all, answers)):
-        difference, judged = judge_suites(*answers)
+        difference, judgement = judge_suites(*answers)
     else:
-        difference, judged = judge(one, other, lower=claim.lower)
+        difference, judgement = judge(one, other, lower=claim.lower)
     exact_is_lower = (claim.better == EXACT and fmean(one) < fmean(other)) or (
         claim.worse == EXACT and fmean(other) < fmean(one)
     )
-    if claim.lower and exact_is_lower and judged in ("confirmed", "refuted"):
+    if claim.lower and exact_is_lower and judgement in ("confirmed", "refuted"):
         of_draws = "an estimate, which may be too high" if claim.measure == ESTIMATED else ""
-        judged = f"open: {of_draws or ('a sum over some trees' if of_documents(both[0][0]) else 'a bound')}"
+        judgement = f"open: {of_draws or ('a sum over some trees' if of_documents(both[0][0]) else 'a bound')}"
     trained = [result for of_model in both for result in of_model]
     curves = [[loss for _, loss in result["validation"]] for result in trained if "validation" in result]
     improving = [min(losses) == losses[-1] for losses in curves]
     counts = _counts(both, [result["settings"]["steps"] for result in trained], improving)
     order = f"{NAMES[claim.better]} before {NAMES[claim.worse]}"
-    return claim.place, order, difference, *counts, _so_far(judged, improving)
+    return claim.place, order, difference, *counts, _so_far(judgement, improving)
 
 
-def _so_far(judged: str, improving: Sequence[bool]) -> str:
-    is_judged = judged.endswith(("confirmed", "refuted"))  # perhaps after "one seed: "
-    return f"{judged} so far" if is_judged and improving and all(improving) else judged
+def _so_far(judgement: str, improving: Sequence[bool]) -> str:
+    is_judged = judgement.endswith(("confirmed", "refuted"))  # perhaps after "one seed: "
+    return f"{judgement} so far" if is_judged and improving and all(improving) else judgement
 
 
 def _pairs(order: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -229,9 +229,9 @@ def _pairs(order: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _counts(both: Sequence[Sequence[Any]], steps: Iterable[int | None], improving: Sequence[bool]) -> tuple[str, ...]:
     numbers = [len(of_model) for of_model in both]
-    made = sorted({number for number in steps if number is not None})
+    step_numbers = sorted({number for number in steps if number is not None})
     return (
         str(numbers[0]) if numbers[0] == numbers[1] else f"{numbers[0]}, {numbers[1]}",
-        " to ".join(f"{number:,}" for number in sorted({made[0], made[-1]})) if made else "",
+        " to ".join(f"{number:,}" for number in sorted({step_numbers[0], step_numbers[-1]})) if step_numbers else "",
         f"{sum(improving)} of {len(improving)}" if improving else "",
     )

@@ -113,7 +113,7 @@ def tree_from_actions(sequence: Sequence[str]) -> Tree:
     Traceback (most recent call last):
     TreeError: action 3: label mismatch: (NP closed by VP)
     """
-    opened: list[tuple[int, str, list[Tree | str]]] = []  # number of the action, label, children
+    stack: list[tuple[int, str, list[Tree | str]]] = []  # number of the action, label, children
     root: Tree | None = None
     for number, action in enumerate(sequence, 1):
         kind = action_type(action)
@@ -122,25 +122,25 @@ def tree_from_actions(sequence: Sequence[str]) -> Tree:
         if kind == ActionType.ONT and root is not None:
             raise TreeError(0, number, f"two roots in one tree: {action}")
         if kind == ActionType.ONT:
-            opened.append((number, action[1:], []))
-        elif not opened:
+            stack.append((number, action[1:], []))
+        elif not stack:
             outside = f"terminal outside the root: {action}"
             raise TreeError(0, number, outside if kind == ActionType.T else "extra closing bracket")
         elif kind == ActionType.T:
-            opened[-1][2].append(action)
+            stack[-1][2].append(action)
         else:
-            _, label, children = opened.pop()
+            _, label, children = stack.pop()
             if label != action[:-1]:
                 raise TreeError(0, number, f"label mismatch: ({label} closed by {action[:-1]})")
             if not children:
                 raise TreeError(0, number, f"empty constituent: ({label}")
             node = Tree(label, tuple(children))
-            if opened:
-                opened[-1][2].append(node)
+            if stack:
+                stack[-1][2].append(node)
             else:
                 root = node
-    if opened:
-        raise TreeError(0, opened[0][0], f"unclosed bracket: ({opened[0][1]}")
+    if stack:
+        raise TreeError(0, stack[0][0], f"unclosed bracket: ({stack[0][1]}")
     if root is None:
         raise TreeError(0, len(sequence) + 1, "no root")
     return root
@@ -184,15 +184,15 @@ def spans(tree: Tree) -> list[tuple[str, int, int]]:
     >>> spans(Tree("S", (Tree("NP", ("the", "bird")), "sings")))
     [('S', 0, 2), ('NP', 0, 1)]
     """
-    out, opened, n_words = list[tuple[str, int, int]](), list[int](), 0
+    out, stack, n_words = list[tuple[str, int, int]](), list[int](), 0
     for action in actions(tree):
         kind = action_type(action)
         if kind == ActionType.ONT:
-            opened.append(len(out))
+            stack.append(len(out))
             out.append((action[1:], n_words, -1))
         elif kind == ActionType.T:
             n_words += 1
         else:
-            number = opened.pop()
+            number = stack.pop()
             out[number] = (*out[number][:2], n_words - 1)
     return out

@@ -92,21 +92,21 @@ def possible_actions(
     >>> [symbols[i] for i in possible_actions(["(X", "a"], symbols, Limits(1), ["a", "b"])]
     ['b', '(X', '(Y']
     """
-    types, opened = [action_type(action) for action in actions], list[str]()
+    types, stack = [action_type(action) for action in actions], list[str]()
     for action, kind in zip(actions, types, strict=True):
-        opened = [*opened, action[1:]] if kind == ONT else opened[:-1] if kind == CNT1 else opened
+        stack = [*stack, action[1:]] if kind == ONT else stack[:-1] if kind == CNT1 else stack
     n, opens = types.count(T), next((k for k, kind in enumerate(reversed(types)) if kind != ONT), len(types))
     rest = sentence[n:]
-    words_come = bool(rest) or (more and bool(opened or not actions))
+    words_come = bool(rest) or (more and bool(stack or not actions))
     within_word = bool(rest) and rest[0] in limits.goes_on
 
     def can(symbol: str) -> bool:
         if action_type(symbol) == T:  # no drawn word continues one of the sentence
             fits = symbol not in limits.goes_on or (types[-1:] == [T] and (bool(rest) or n > len(sentence)))
-            return bool(opened) and fits and (symbol == rest[0] if rest else more)
+            return bool(stack) and fits and (symbol == rest[0] if rest else more)
         if action_type(symbol) == ONT:
-            return words_come and not within_word and len(opened) < limits.max_open and opens < limits.max_opens
-        return opened[-1:] == [symbol[:-1]] and opens == 0 and not within_word and (len(opened) > 1 or not rest)
+            return words_come and not within_word and len(stack) < limits.max_open and opens < limits.max_opens
+        return stack[-1:] == [symbol[:-1]] and opens == 0 and not within_word and (len(stack) > 1 or not rest)
 
     return [i for i, symbol in enumerate(symbols) if symbol not in (START, "</s>") and can(symbol)]
 
@@ -198,8 +198,8 @@ def sample(model: Model, limits: Limits, n_words: int, seed: int, n_given: int =
         pool = _advance(model, pool, limits, t + 1)
         if t >= n_given:
             p = np.exp([h.logp - pool[0].logp for h in pool])
-            drawn = pool[min(int((np.cumsum(p / p.sum()) <= uniform(t, seed)).sum()), len(pool) - 1)]
-            pool = [Hypothesis(0.0, drawn.actions, drawn.n_words, drawn.complete)]
+            choice = pool[min(int((np.cumsum(p / p.sum()) <= uniform(t, seed)).sum()), len(pool) - 1)]
+            pool = [Hypothesis(0.0, choice.actions, choice.n_words, choice.complete)]
     return pool[0].actions
 
 
@@ -209,18 +209,18 @@ def _advance(model: Model, pool: list[Hypothesis], limits: Limits, n_words: floa
     def is_done(h: Hypothesis) -> bool:
         return h.complete or h.n_words >= n_words
 
-    done, others = list(filter(is_done, pool)), [h for h in pool if not is_done(h)]
-    while others and (limits.one_pool or len(done) < limits.beam):
-        rivals, done = (done, []) if limits.one_pool else ([], done)
+    results, others = list(filter(is_done, pool)), [h for h in pool if not is_done(h)]
+    while others and (limits.one_pool or len(results) < limits.beam):
+        rivals, results = (results, []) if limits.one_pool else ([], results)
         longer = [more for h in others for more in _explore(model, h)]
         ranked = sorted([*longer, *rivals], key=lambda h: -h.logp)
         fast = list(filter(is_done, ranked))[: limits.fast_track]
         best = [h for h in ranked if h not in fast][: limits.beam]
-        done = [*done, *fast, *filter(is_done, best)]
+        results = [*results, *fast, *filter(is_done, best)]
         others = [h for h in best if not is_done(h)]
-    if not done:
+    if not results:
         raise ValueError("model: nothing is possible")
-    return sorted(done, key=lambda h: -h.logp)[: limits.word_beam or limits.beam]
+    return sorted(results, key=lambda h: -h.logp)[: limits.word_beam or limits.beam]
 
 
 def _explore(model: Model, h: Hypothesis) -> list[Hypothesis]:

@@ -71,8 +71,8 @@ def check_same(setting: Setting) -> None:
     """Refuse to continue the report of another setting."""
     path, words = setting.out / "setting", " ".join(setting.options()[2:]) or "on a GPU"
     if path.exists() and path.read_text(encoding="utf-8") != words:
-        begun = path.read_text(encoding="utf-8")
-        raise SystemExit(f"--out {setting.out}: holds a report begun as {begun!r}, not {words!r}: name another folder")
+        text = path.read_text(encoding="utf-8")
+        raise SystemExit(f"--out {setting.out}: holds a report begun as {text!r}, not {words!r}: name another folder")
     path.write_text(words, encoding="utf-8")
 
 
@@ -119,10 +119,10 @@ def watch(part: str, setting: Setting, end: float) -> int | None:
 
 def note_end(part: str, setting: Setting, code: int) -> str | None:
     """Record as failed the row that ended its process; return its name, None if none had begun."""
-    begun = [name for name, row in read_rows(setting.out, part).items() if row["status"] == BEGUN]
+    names = [name for name, row in read_rows(setting.out, part).items() if row["status"] == BEGUN]
     reason = f"its process ended with {f'signal {-code}' if code < 0 else f'status {code}'}: see {part}.log"
-    append_line(path_of(setting.out, part), {"row": begun[-1] if begun else part, "status": FAILED, "reason": reason})
-    return begun[-1] if begun else None
+    append_line(path_of(setting.out, part), {"row": names[-1] if names else part, "status": FAILED, "reason": reason})
+    return names[-1] if names else None
 
 
 if __name__ == "__main__":

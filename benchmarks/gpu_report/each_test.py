@@ -20,9 +20,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     path = config.getoption("--record")
-    done = {line["test"] for line in read_lines(path) if line["outcome"] in KEPT}
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in done])
-    items[:] = [item for item in items if item.nodeid not in done]
+    past_tests = {line["test"] for line in read_lines(path) if line["outcome"] in KEPT}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in past_tests])
+    items[:] = [item for item in items if item.nodeid not in past_tests]
 
 
 def pytest_configure(config: pytest.Config) -> None:

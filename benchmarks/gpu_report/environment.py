@@ -30,10 +30,10 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def commit() -> dict[str, Any]:
-    done = subprocess.run(("git", "-C", str(ROOT), "rev-parse", "HEAD"), capture_output=True, text=True, check=False)
-    if done.returncode:
+    process = subprocess.run(("git", "-C", str(ROOT), "rev-parse", "HEAD"), capture_output=True, text=True, check=False)
+    if process.returncode:
         raise Missing("the checkout has no history of git, so that its commit is not known")
-    return {"commit": done.stdout.strip()}
+    return {"commit": process.stdout.strip()}
 
 
 def machine() -> dict[str, Any]:
@@ -58,12 +58,13 @@ def packages() -> dict[str, Any]:
 def driver() -> dict[str, Any]:
     if not shutil.which("nvidia-smi"):
         raise Missing("nvidia-smi is not here")
-    done = subprocess.run(
+    process = subprocess.run(
         ("nvidia-smi", f"--query-gpu={OF_GPU}", "--format=csv,noheader"), capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        raise Missing(f"nvidia-smi: {' '.join((done.stdout + done.stderr).split())}")
-    return dict(zip(OF_GPU.split(","), (word.strip() for word in done.stdout.splitlines()[0].split(",")), strict=True))
+    if process.returncode:
+        raise Missing(f"nvidia-smi: {' '.join((process.stdout + process.stderr).split())}")
+    words = process.stdout.splitlines()[0].split(",")
+    return dict(zip(OF_GPU.split(","), (word.strip() for word in words), strict=True))
 
 
 def gpu(setting: Setting) -> dict[str, Any]:

@@ -73,11 +73,11 @@ def run_step(step: TableStep, ops: ModuleType) -> None:
 def run_operation(op: Op, ops: ModuleType) -> None:
     for form in (Forms(), *(FAST_FORMS if op.name in FAST else ())):
         for case in (example_case(op), *(case for _, case in cases_at_sizes(ops, op))):
-            given = cast(op.batched(case), np.float32)
+            inputs = cast(op.batched(case), np.float32)
             with use(form):
-                outputs = op.call(ops, given)
+                outputs = op.call(ops, inputs)
                 if op.diff:
-                    op.vjp(ops, given, np.ones_like(outputs[0]))
+                    op.vjp(ops, inputs, np.ones_like(outputs[0]))
 
 
 if __name__ == "__main__":

@@ -91,16 +91,16 @@ def kernels_of(setting: Setting, ops: ModuleType, step: TableStep, form: Forms) 
     """Return the kernels of a step that take longest, and what all of them take together."""
     call, timer = made(step, ops, setting.small), on_host() if setting.stand_in else on_gpu()
     empty_pair, with_kernel = (typical(setting, timer, call) for call in (lambda: None, timer.nothing))
-    noted: list[Noted] = []
+    notes: list[Noted] = []
     with use(form):
         for _ in range(1 if setting.small else BATCHES):  # so that nothing is compiled or planned meanwhile
             call()
-        with watched(timer, noted):
+        with watched(timer, notes):
             call()
     setting.synchronise()
     launches = [
         Launch(name, shape, flops, max(0.0, timed.seconds() - empty_pair), timed.is_late)
-        for name, shape, flops, timed in noted
+        for name, shape, flops, timed in notes
     ]
     return summary(launches) | {"empty_pair": empty_pair, "empty_kernel": max(0.0, with_kernel - empty_pair)}
 

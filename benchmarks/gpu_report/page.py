@@ -192,7 +192,7 @@ def trainings(setting: Setting, part: str, parts: dict[str, Rows]) -> list[str]:
     for name, row in rows.items():
         losses, expected = row["losses"], rows.get(f"{name.partition(' | ')[0]} | cpu", {}).get("losses", [])
         places = sorted({0, len(losses) // 4, len(losses) // 2, len(losses) - 1})
-        shown = ", ".join(f"{losses[i]:.4f} ({i + 1})" for i in places)
+        some_losses = ", ".join(f"{losses[i]:.4f} ({i + 1})" for i in places)
         far = max((abs(x - y) / abs(y) for x, y in zip(losses, expected, strict=False)), default=0.0)
-        cells.append((name, shown, f"{far:.1e}" if expected else "", f"{row['took']:.1f}"))
+        cells.append((name, some_losses, f"{far:.1e}" if expected else "", f"{row['took']:.1f}"))
     return table(("training", "loss (step)", "furthest from the CPU", "seconds"), cells)

@@ -72,8 +72,8 @@ def timed_in(setting: Setting, ops: ModuleType, step: TableStep, form: Forms) ->
         result = times(setting, as_graph(ops, call) if form.graphs else call)
     if form != Forms():
         return result
-    stored = {} if setting.small else load(COUNTS)
-    counts = count_step(call) if setting.small and setting.stand_in else stored.get(step.name)
+    all_counts = {} if setting.small else load(COUNTS)
+    counts = count_step(call) if setting.small and setting.stand_in else all_counts.get(step.name)
     if counts is not None:
         names = "launches", "copies", "synchronisations", "bytes", "flops"
         result |= {name: getattr(counts, name) for name in names}

@@ -62,9 +62,9 @@ def draw(setting: Setting) -> None:
 
     folder = setting.out / FOLDER
     folder.mkdir(exist_ok=True)
-    drawn = list(ENGLISH.sample(SMALL_SENTENCES if setting.small else SENTENCES, seed=1))
-    write(folder / "train.trees", "".join(f"{with_tags(tree, ['X'] * len(words(tree)))}\n" for tree in drawn))
-    write(folder / "train.txt", "".join(" ".join(words(tree)) + "\n" for tree in drawn))
+    trees = list(ENGLISH.sample(SMALL_SENTENCES if setting.small else SENTENCES, seed=1))
+    write(folder / "train.trees", "".join(f"{with_tags(tree, ['X'] * len(words(tree)))}\n" for tree in trees))
+    write(folder / "train.txt", "".join(" ".join(words(tree)) + "\n" for tree in trees))
 
 
 def train(setting: Setting, name: str, way: str) -> dict[str, Any]:

@@ -40,12 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     parser.add_argument("--seed", type=at_least(0), default=0, help="of the models; the data are always the same")
     parser.add_argument("--models", choices=MODELS, nargs="*", default=list(MODELS), help="none: write the data only")
     options = parser.parse_args(arguments)
-    data, drawn = options.out / "data", options.out / "samples"
-    if drawn.exists() and drawn.read_text(encoding="utf-8") != f"{options.samples}\n":
-        raise SystemExit(f"--samples: {data} has {drawn.read_text(encoding='utf-8').strip()}: give another --out")
+    data, count_file = options.out / "data", options.out / "samples"
+    if count_file.exists() and count_file.read_text(encoding="utf-8") != f"{options.samples}\n":
+        raise SystemExit(f"--samples: {data} has {count_file.read_text(encoding='utf-8').strip()}: give another --out")
     if not (data / f"test{LONGEST}").exists():
         write_files(data, options.samples, seed=1)
-        write_text(drawn, f"{options.samples}\n")
+        write_text(count_file, f"{options.samples}\n")
     figures = {}
     for kind in options.models:
         title = MODELS[kind]

@@ -50,13 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:
     options.out.mkdir(parents=True, exist_ok=True)
     files = {name: find_file(options.data, f"{name}.txt") for name in ("train", "dev", "test")}
     vectors = options.vectors or [random_vectors(files["train"], options.out / f"vectors-{k}.txt", k) for k in (1, 2)]
-    named = [word for file in vectors for word in ("--vectors", file)]
-    named += [word for setting in SETTINGS for word in ("--set", setting)]
+    model_options = [word for file in vectors for word in ("--vectors", file)]
+    model_options += [word for setting in SETTINGS for word in ("--set", setting)]
     data = ("--data", files["train"], "--validation", files["dev"], "--test", files["test"], "--no-phrases")
     rows = []
     for kind in KINDS:
         run = options.out / f"{kind}-{options.seed}"
-        more = ("--epochs", options.epochs, "--seed", options.seed, *named)
+        more = ("--epochs", options.epochs, "--seed", options.seed, *model_options)
         grove("train", "--task", "sentiment", "--model", kind, *data, "--out", run, "--resume", *more)
         task = "fasttrees/sentiment_vectors" if options.vectors else "fasttrees/sentiment_random"
         command = f"examples.fasttrees.sentiment --data {{data}}/sst --seed {options.seed} --epochs {options.epochs}"

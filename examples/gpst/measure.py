@@ -61,12 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Part]:
     content: dict[str, Part] = {}
     if options.out.exists():
         content = json.loads(options.out.read_text(encoding="utf-8"))
-    asked = {name: getattr(options, name) for name in ("convention", "most", "per", "beam")}
-    asked |= {name: list(digests(files).values()) for name, files in _files(options).items()}
-    stored = content.get("options", {})
-    if different := sorted(name for name in asked if stored.get(name, asked[name]) != asked[name]):
+    request = {name: getattr(options, name) for name in ("convention", "most", "per", "beam")}
+    request |= {name: list(digests(files).values()) for name, files in _files(options).items()}
+    stored_options = content.get("options", {})
+    if different := sorted(name for name in request if stored_options.get(name, request[name]) != request[name]):
         raise SystemExit(f"{options.out}: measured with other {', '.join(different)}: give another --out")
-    content["options"] = stored | asked
+    content["options"] = stored_options | request
     for name, measure in parts.items():
         if name not in content:
             start = time.process_time()
@@ -119,9 +119,9 @@ def trees(options: argparse.Namespace, path: Path) -> Part:
     model = open_model(ops, options.induction)
     every = list(read_gold(path, options.convention))
     step = -(-len(every) // options.most)
-    chosen = every[::step]
-    left_out = unread(model, WAYS[NO_SYNC], chosen)
-    gold = [sentence for number, sentence in enumerate(chosen) if number not in left_out]
+    sample = every[::step]
+    left_out = unread(model, WAYS[NO_SYNC], sample)
+    gold = [sentence for number, sentence in enumerate(sample) if number not in left_out]
     rows = {name: row(gold, [_parse(ops, model, gold, name, options.beam)], PRESET) for name in WAYS}
     rows |= baselines(gold, PRESET, RANDOM_SEEDS)
     return {

@@ -63,8 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Figures]]:
         figures[kind] = []
         for size in range(len(members), options.seeds + 1, len(members)):
             chosen_subsets = subsets(options.seeds, size // len(members), options.subsets, len(members))
-            mixed = [judge_of_kind.found(mixture(events[list(subset)], ends).tolist()) for subset in chosen_subsets]
-            row: Figures = {"size": size, "subsets": chosen_subsets, "mixture": mixed}
+            mixtures = [judge_of_kind.found(mixture(events[list(subset)], ends).tolist()) for subset in chosen_subsets]
+            row: Figures = {"size": size, "subsets": chosen_subsets, "mixture": mixtures}
             if size in PRODUCTS:
                 row["product"] = [_product(ops, options.out, [paths[k] for k in subset], judge_of_kind, data)
                                   for subset in chosen_subsets[: options.products]]  # fmt: skip
@@ -103,8 +103,8 @@ def subsets(n: int, size: int, count: int, groups: int = 1) -> list[Subset]:
 
 def mixture(logps: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Return log p of every tree under the mean of the models, event by event, from their log p [K, events]."""
-    mixed = np.logaddexp.reduce(logps, axis=0) - log(len(logps))
-    return np.add.reduceat(mixed, ends[:-1])
+    mean_logps = np.logaddexp.reduce(logps, axis=0) - log(len(logps))
+    return np.add.reduceat(mean_logps, ends[:-1])
 
 
 def _sizes(judge_of_kind: Judge, kind: str) -> np.ndarray:

@@ -151,8 +151,8 @@ def labelled_trees(sentence: Sequence[str], labels: Sequence[str]) -> list[Tree]
     @cache
     def rows(i: int, j: int) -> tuple[tuple[Tree | str, ...], ...]:
         """Return every row of children of a span, without the row that is the span itself."""
-        cut = [(first, *rest) for k in range(i + 1, j) for first in nodes(i, k) for rest in tails(k, j)]
-        return tuple(cut)
+        all_rows = [(first, *rest) for k in range(i + 1, j) for first in nodes(i, k) for rest in tails(k, j)]
+        return tuple(all_rows)
 
     def tails(k: int, j: int) -> list[tuple[Tree | str, ...]]:
         return [*((node,) for node in nodes(k, j)), *(rows(k, j) if j > k + 1 else ())]

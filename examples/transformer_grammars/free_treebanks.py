@@ -77,8 +77,8 @@ def _texts(folder: Path, split: str, name: str) -> list[tuple[dict[str, str], li
     rows, trees = [row for row in _documents(folder) if row["split"] == split], _trees(folder, name)
     ends = list(accumulate(int(row["trees"]) for row in rows))
     if ends[-1:] != [len(trees)]:
-        counted = f"{folder / 'docs.tsv'}: counts {sum(ends[-1:]):,} trees of {split}"
-        raise ValueError(f"{counted}, but {name} has {len(trees):,}: give the whole file, and a count of every text")
+        message = f"{folder / 'docs.tsv'}: counts {sum(ends[-1:]):,} trees of {split}"
+        raise ValueError(f"{message}, but {name} has {len(trees):,}: give the whole file, and a count of every text")
     return [(row, trees[begin:end]) for row, begin, end in zip(rows, [0, *ends], ends, strict=False)]
 
 

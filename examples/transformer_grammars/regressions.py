@@ -91,12 +91,12 @@ def _given(ops: ModuleType, options: argparse.Namespace) -> Material:
     check_ensemble([*models[0], *models[1]])
     train_corpus = load_corpus(options.train, first.vocabulary, options.out / "cache", first.reading)
     trees = [sentence.tree for sentence in read_whole(options.trees, first.reading)][: options.test or None]
-    known = first.vocabulary.with_known_labels(trees)
-    if len(known) < len(trees):
-        print(f"left out {len(trees) - len(known):,} of {len(trees):,} trees: the runs have not seen their labels")
+    known_trees = first.vocabulary.with_known_labels(trees)
+    if n_left_out := len(trees) - len(known_trees):
+        print(f"left out {n_left_out:,} of {len(trees):,} trees: the runs have not seen their labels")
     runs = {model.path.parent for models_of_kind in models for model in models_of_kind}
     sources = digests([options.train, options.trees])
-    return models, train_corpus, encode_trees(known, first.vocabulary), sources, hours(runs)
+    return models, train_corpus, encode_trees(known_trees, first.vocabulary), sources, hours(runs)
 
 
 def _generated(ops: ModuleType, options: argparse.Namespace) -> Material:
@@ -230,16 +230,16 @@ def place_of(actions: Iterable[int], vocabulary: Vocabulary) -> np.ndarray:
 
     As a child of a constituent that is still open (0), only in closed constituents (1), or nowhere (2).
     """
-    open_constituents, seen, places = [set[int]()], set[int](), list[int]()
+    open_constituents, history, places = [set[int]()], set[int](), list[int]()
     for action in actions:
         action_type = vocabulary.type_of[action]
         if action_type == ActionType.ONT:
             open_constituents.append(set())
         elif action_type == ActionType.T:
             is_open = any(action in children for children in open_constituents)
-            places.append(0 if is_open else 1 if action in seen else 2)
+            places.append(0 if is_open else 1 if action in history else 2)
             open_constituents[-1].add(action)
-            seen.add(action)
+            history.add(action)
         else:
             open_constituents.pop()
     return np.array(places, np.int64)

@@ -105,7 +105,7 @@ def _agreement(figures: Mapping[str, Any], models: Mapping[str, str]) -> Rows:
     for construction, held_out in CONSTRUCTIONS.items():
         rows.append([construction.replace("_", " "), "yes" if held_out else "no", *cells([construction])])
     for held_out, word in ((False, "no"), (True, "yes")):
-        rows.append(["mean", word, *cells([c for c, held in CONSTRUCTIONS.items() if held == held_out])])
+        rows.append(["mean", word, *cells([c for c, is_held_out in CONSTRUCTIONS.items() if is_held_out == held_out])])
     return rows
 
 

@@ -62,10 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     texts = [find_file(options.data, f"{split}.txt") for split in SHARES]
-    made = {"words": options.words} | digests([checkpoint_of(options.parser), *texts])
-    if (settings := options.out / SETTINGS).exists() and json.loads(settings.read_text(encoding="utf-8")) != made:
+    content = {"words": options.words} | digests([checkpoint_of(options.parser), *texts])
+    if (settings := options.out / SETTINGS).exists() and json.loads(settings.read_text(encoding="utf-8")) != content:
         raise SystemExit(f"{settings}: of another parser, data or number of words: give another --out")
-    write_text(settings, json.dumps(made) + "\n")
+    write_text(settings, json.dumps(content) + "\n")
     for split, share in SHARES.items():
         path = options.out / f"{split}.trees"
         if path.exists():
@@ -102,9 +102,9 @@ def drawn(documents: Sequence[list[list[str]]], n_words: int) -> list[list[str]]
     total = sum(len(sentence) for document in documents for sentence in document)
     sentences, before = list[list[str]](), 0
     for document in documents:
-        kept = n_words * before // total
+        target = n_words * before // total
         before += sum(map(len, document))
-        if sum(map(len, sentences)) <= kept:
+        if sum(map(len, sentences)) <= target:
             sentences += document
     return sentences
 

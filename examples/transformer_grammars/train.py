@@ -90,20 +90,22 @@ def _train_all(options: argparse.Namespace, files: dict[str, Path]) -> None:
         print(f"{split}: {len(corpus):,} trees, {int(corpus.words.sum()):,} words, {len(corpus.actions):,} actions")
     print(f"vocabulary: {len(vocabulary):,} actions, {len(vocabulary.labels)} labels")
     ops = accel.load(options.backend)
-    asked = {name: value for name, value in vars(options).items() if name not in _OF_PROGRAM} | digests(files.values())
+    request = {name: value for name, value in vars(options).items() if name not in _OF_PROGRAM}
+    request |= digests(files.values())
     for seed in range(options.seeds):
         for model in options.models:
             directory = options.out / f"{model}-{seed}"
             if (directory / RESULT).exists():
-                stored = json.loads((directory / RESULT).read_text(encoding="utf-8"))
-                if different := sorted(name for name in asked if stored.get("options", asked).get(name) != asked[name]):
+                result = json.loads((directory / RESULT).read_text(encoding="utf-8"))
+                stored_options = result.get("options", request)
+                if different := sorted(name for name in request if stored_options.get(name) != request[name]):
                     raise SystemExit(f"{directory}: was trained with other {', '.join(different)}: give another --out")
                 print(f"{directory.name}: complete")
                 continue
             print(f"{directory.name}: {MODELS[model]}, seed {seed}", flush=True)
             config, both = config_of(options, len(vocabulary), model=model), (corpora["train"], corpora["valid"])
             train_grammar(ops, config, _training(options, seed), vocabulary, reading, both, directory)
-            result = _judge(ops, directory, corpora) | {"options": asked}
+            result = _judge(ops, directory, corpora) | {"options": request}
             write_text(directory / RESULT, json.dumps(result, indent=1) + "\n")
             print(json.dumps(result), flush=True)
 

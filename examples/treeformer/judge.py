@@ -34,14 +34,14 @@ def errors(output: Sequence[str], reference: Sequence[str]) -> list[str]:
     """
     if list(output) == list(reference):
         return ["correct"]
-    missing, added = Counter(reference) - Counter(output), Counter(output) - Counter(reference)
-    if not missing and not added:
+    reference_only, output_only = Counter(reference) - Counter(output), Counter(output) - Counter(reference)
+    if not reference_only and not output_only:
         return ["pred-arg"]
-    stems = [Counter(word[:STEM] for word in words.elements()) for words in (missing, added)]
-    inflected = (stems[0] & stems[1]).total()
-    replaced = min(missing.total(), added.total()) - inflected
-    found = {"lexical": replaced, "morphosyntax": inflected, "drop/add": len(output) != len(reference)}
-    return [name for name, count in found.items() if count]
+    stems = [Counter(word[:STEM] for word in words.elements()) for words in (reference_only, output_only)]
+    n_inflected = (stems[0] & stems[1]).total()
+    n_replaced = min(reference_only.total(), output_only.total()) - n_inflected
+    counts = {"lexical": n_replaced, "morphosyntax": n_inflected, "drop/add": len(output) != len(reference)}
+    return [name for name, count in counts.items() if count]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

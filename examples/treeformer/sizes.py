@@ -99,13 +99,13 @@ def main(arguments: Sequence[str] | None = None) -> list[Figures]:
         head_final.write_data(options.out / "data", options.sentences, options.test)
     ops, rows = accel.load("cpu"), []
     for variant in variants(options.depths, options.heights, options.height_depth):
-        found = [measured(ops, options, variant, seed) for seed in seeds_of(options)]
-        rows.append({"model": variant.title, "depth": variant.depth, "H": variant.height, "found": found})
+        of_seeds = [measured(ops, options, variant, seed) for seed in seeds_of(options)]
+        rows.append({"model": variant.title, "depth": variant.depth, "H": variant.height, "found": of_seeds})
     directories = [path.parent for path in options.out.glob("*/metrics.jsonl")]
-    shown = TASKS[options.task].shown
+    labels = TASKS[options.task].shown
     data = digests(sorted(path for path in (options.data or options.out / "data").iterdir() if path.is_file()))
-    picture = picture_of(rows, shown, options.height_depth)
-    finish(options, "sizes", table_of(rows, shown), rows, picture, data, hours(directories))
+    picture = picture_of(rows, labels, options.height_depth)
+    finish(options, "sizes", table_of(rows, labels), rows, picture, data, hours(directories))
     return rows
 
 
@@ -182,9 +182,9 @@ def training(options: argparse.Namespace, variant: Variant, seed: int) -> list[s
     if options.task == "head_final":
         words = head_final.data_options(options.out / "data")
     else:
-        given = {name: getattr(options, name.replace("-", "_")) for name in FILES}
-        passed = [word for name, value in given.items() if value is not None for word in (f"--{name}", value)]
-        words = ["--task", options.task, "--data", options.data, *passed]
+        files = {name: getattr(options, name.replace("-", "_")) for name in FILES}
+        file_options = [word for name, value in files.items() if value is not None for word in (f"--{name}", value)]
+        words = ["--task", options.task, "--data", options.data, *file_options]
     words += ["--model", CHARTS[variant.title], "--seed", seed, "--steps", options.steps or task.steps]
     words += ["--batch-size", options.batch_size or task.batch_size]
     return [str(word) for word in (*words, *(word for pair in settings.items() for word in ("--set", "=".join(pair))))]

@@ -49,14 +49,14 @@ def inside(leaves: Float, chart: Chart, parameters: Parameters, n_heads: int, we
     check_finite("leaves", leaves)
     vectors = {(i, i): leaf for i, leaf in enumerate(leaves)}
     heights = {(i, i): 0.0 for i in range(chart.n)}
-    scores, used = {}, {}
+    scores, w = {}, {}
     for (i, j), splits in chart.cells.items():
         parts = [(vectors[i, k], vectors[k + 1, j]) for k in splits]
         scores[i, j] = np.array([score(*pair, parameters, "inside.left", "inside.right") for pair in parts])
-        used[i, j] = softmax(scores[i, j]) if weights is None else weights[i, j]
-        vectors[i, j] = norm(used[i, j] @ np.array([compose(*pair, parameters, n_heads) for pair in parts]))
-        heights[i, j] = float(used[i, j] @ np.array([max(heights[i, k], heights[k + 1, j]) + 1 for k in splits]))
-    return Inside(vectors, scores, used, heights)
+        w[i, j] = softmax(scores[i, j]) if weights is None else weights[i, j]
+        vectors[i, j] = norm(w[i, j] @ np.array([compose(*pair, parameters, n_heads) for pair in parts]))
+        heights[i, j] = float(w[i, j] @ np.array([max(heights[i, k], heights[k + 1, j]) + 1 for k in splits]))
+    return Inside(vectors, scores, w, heights)
 
 
 def outside(inside: Inside, chart: Chart, parameters: Parameters, n_heads: int) -> tuple[BySpan, BySpan]:

@@ -92,11 +92,11 @@ def in_steps(splits: dict[Span, list[int]], n: int) -> Chart:
     >>> in_steps({(0, 1): [0], (1, 2): [1], (0, 2): [0]}, 3)
     Chart(n=3, cells={(1, 2): [1], (0, 2): [0]}, steps=[[(1, 2)], [(0, 2)]])
     """
-    needed = {(0, n - 1)}
+    spans = {(0, n - 1)}
     for i, j in sorted(splits, key=lambda span: span[0] - span[1]):  # the longest first
-        if (i, j) in needed:
-            needed.update(part for k in splits[i, j] for part in ((i, k), (k + 1, j)))
-    cells = {span: splits[span] for span in sorted(needed & splits.keys(), key=lambda span: (span[1] - span[0], span))}
+        if (i, j) in spans:
+            spans.update(part for k in splits[i, j] for part in ((i, k), (k + 1, j)))
+    cells = {span: splits[span] for span in sorted(spans & splits.keys(), key=lambda span: (span[1] - span[0], span))}
     step = {(i, i): 0 for i in range(n)}
     for i, j in cells:
         step[i, j] = 1 + max(max(step[i, k], step[k + 1, j]) for k in cells[i, j])

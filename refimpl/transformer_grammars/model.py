@@ -187,7 +187,7 @@ def _self_attention(
     keys = [np.flatnonzero(segment.mask[x]) for x in range(len(h))]
     relative = [rows[x, keys[x]] for x in range(len(h))]
     out = np.zeros_like(q)
-    obey, free, seen = slice(0, restricted), slice(restricted, H), slice(M - filled, None)
+    obey, free, past = slice(0, restricted), slice(restricted, H), slice(M - filled, None)
     out[:, obey], _ = sparse_attention(q[:, obey], k[:, obey], v[:, obey], r[:, obey], u[obey], w[obey], keys, relative)
-    out[:, free], _ = causal_attention(q[:, free], k[seen, free], v[seen, free], r_distance[:, free], u[free], w[free])
+    out[:, free], _ = causal_attention(q[:, free], k[past, free], v[past, free], r_distance[:, free], u[free], w[free])
     return out.reshape(len(h), d) @ parameters["output"] + parameters["output_bias"]

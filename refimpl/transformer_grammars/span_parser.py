@@ -133,10 +133,10 @@ def sample_trees(scores: Float, count: int, seed: int) -> list[tuple[float, list
     logq = np.array([score for score, _ in trees]) - span_logz(scores)
     g = logq + gumbel(np.arange(len(trees)), seed)
     order = np.argsort(-g)
-    kappa, drawn = g[order[count]] if count < len(trees) else -np.inf, order[:count]
+    kappa, sample = g[order[count]] if count < len(trees) else -np.inf, order[:count]
     with np.errstate(over="ignore"):  # a tree that is certain to be drawn
-        log_pi = np.log(-np.expm1(-np.exp(logq[drawn] - kappa)))
-    return [(float(logp), trees[y][1]) for logp, y in zip(log_pi, drawn, strict=True)]
+        log_pi = np.log(-np.expm1(-np.exp(logq[sample] - kappa)))
+    return [(float(logp), trees[y][1]) for logp, y in zip(log_pi, sample, strict=True)]
 
 
 def _charts(scores: Float) -> tuple[Float, Float, Float, Float]:

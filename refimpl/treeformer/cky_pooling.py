@@ -169,6 +169,6 @@ def _check(tokens: Float, parameters: Parameters, variant: str, n_heads: int) ->
         raise ValueError(f"variant: {variant!r} is not paper or released")
     shapes, d = {name: p.shape for name, p in parameters.items()}, tokens.shape[1]
     check_heads(n_heads if variant == "released" else 1, d)
-    wanted = parameter_shapes(d) if variant == "paper" else released_shapes(d, shapes.get("feed_forward.in", (0,))[-1])
-    if shapes != wanted or {p.dtype for p in parameters.values()} != {tokens.dtype}:
-        raise ValueError(f"parameters: {shapes} are not {wanted} of {tokens.dtype}")
+    needs = parameter_shapes(d) if variant == "paper" else released_shapes(d, shapes.get("feed_forward.in", (0,))[-1])
+    if shapes != needs or {p.dtype for p in parameters.values()} != {tokens.dtype}:
+        raise ValueError(f"parameters: {shapes} are not {needs} of {tokens.dtype}")
