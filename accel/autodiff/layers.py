@@ -261,8 +261,8 @@ def smoothed(
     ops, v = tape.ops, len(bias.value)
     is_labelled, labels = (labels >= 0).astype(h.value.dtype), ops.xp.maximum(labels, 0)
     share = smoothing / max(v - 1, 1)
-    chosen = ops.embedding(table.value, labels)[0]
-    direction = table.value.sum(axis=0) - v * chosen  # [N, d]
+    label_rows = ops.embedding(table.value, labels)[0]
+    direction = table.value.sum(axis=0) - v * label_rows  # [N, d]
     rest = (h.value * direction).sum(axis=1) + (bias.value.sum() - v * bias.value[labels])
     label_weight = 1.0 - smoothing - share + share * v
 

@@ -83,8 +83,8 @@ def product_of(ops: ModuleType) -> Callable[..., Array]:
 
     It takes a [m, k], b [k, n], and `out` [m, n] to write into, or with `add` to add to; `bias` [n] for every row.
     """
-    own: Callable[..., Array] | None = getattr(ops, "matmul", None)
-    return own or partial(_matmul, ops.xp)
+    function: Callable[..., Array] | None = getattr(ops, "matmul", None)
+    return function or partial(_matmul, ops.xp)
 
 
 def _matmul(
@@ -104,8 +104,8 @@ def products_of(ops: ModuleType) -> Callable[..., list[Array]]:
 
     It takes the first factors, the second ones, and `out`, matrices to write into, or with `add` to add to.
     """
-    own: Callable[..., list[Array]] | None = getattr(ops, "matmul_all", None)
-    return own or partial(_matmul_all, product_of(ops))
+    function: Callable[..., list[Array]] | None = getattr(ops, "matmul_all", None)
+    return function or partial(_matmul_all, product_of(ops))
 
 
 def _matmul_all(
@@ -118,5 +118,5 @@ def _matmul_all(
 
 def factor_of(ops: ModuleType) -> Callable[[Array], Array]:
     """Return what prepares a factor of several products of a backend, such as one that rounds it once for all."""
-    own: Callable[[Array], Array] | None = getattr(ops, "factor", None)
-    return own or (lambda x: x)
+    function: Callable[[Array], Array] | None = getattr(ops, "factor", None)
+    return function or (lambda x: x)

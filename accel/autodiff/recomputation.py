@@ -42,13 +42,13 @@ def saved_bytes(tape: Tape, without: Sequence[Array] = ()) -> int:
     Those of `without` and their views are not counted, such as the vector of all parameters.
     """
     agenda: list[Any] = [backward for _, backward in tape.entries]
-    seen = {id(array) for array in without}
+    seen_ids = {id(array) for array in without}
     total = 0
     while agenda:
         item = agenda.pop()
-        if id(item) in seen:
+        if id(item) in seen_ids:
             continue
-        seen.add(id(item))
+        seen_ids.add(id(item))
         if isinstance(item, Variable):
             agenda += [] if item.buffer is not None else [item.value]
         elif isinstance(item, tuple | list):

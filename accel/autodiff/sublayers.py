@@ -53,8 +53,8 @@ def normed(tape: Tape, p: Parameters, norm: str, x: Variable) -> Variable:
         if x.gradient is None:
             d_x, *slopes = tape.ops.layer_norm_vjp(d_out, outputs, x.value, scale.value, shift.value)
         else:
-            known = x.value, *outputs
-            d_x, _, _, *slopes = parts.sum_layer_norm_vjp(x.gradient, d_out, known, scale.value, 0.0, 0)
+            sum_outputs = x.value, *outputs
+            d_x, _, _, *slopes = parts.sum_layer_norm_vjp(x.gradient, d_out, sum_outputs, scale.value, 0.0, 0)
             x.gradient = None
         x.accumulate(d_x)
         scale.accumulate(slopes[0])

@@ -94,9 +94,9 @@ def estimate(result: Perplexity, draws: Sequence[Sequence[Draw]], *, with_replac
     if not result.is_bound:
         raise ValueError(f"a perplexity that is {result.meaning!r} has no estimate from drawn trees")
     estimates = [
-        sentence_estimate([logps[x.tree] for x in drawn], [x.logp for x in drawn], with_replacement=with_replacement)
-        for logps, drawn in zip(result.tree_logps, draws, strict=True)
-        if drawn
+        sentence_estimate([logps[x.tree] for x in sample], [x.logp for x in sample], with_replacement=with_replacement)
+        for logps, sample in zip(result.tree_logps, draws, strict=True)
+        if sample
     ]
     return perplexity_estimate(estimates, result.n_words)
 
@@ -191,8 +191,8 @@ def _job_logps(ops: ModuleType, models: Sequence[Model], job: _Job, **options: A
     if job.documents is None:
         logps = tree_logps(ops, models, job.corpus, groups=job.counts, **options)
         return [list(islice(logps, count)) for count in job.counts]
-    read = words_of_documents if of_words(models[0]) else greedy
-    logps_of = dict(read(ops, models, job.corpus, Places(job.counts, job.documents), **options))
+    scorer = words_of_documents if of_words(models[0]) else greedy
+    logps_of = dict(scorer(ops, models, job.corpus, Places(job.counts, job.documents), **options))
     return [logps_of.get(number, []) for number in range(len(job.counts))]
 
 

@@ -111,9 +111,9 @@ def read_sheet(path: Path, key: Key) -> list[Judged]:
             if name in rows:
                 raise LineError(path, number, f"id {name}: comes twice: keep one of the lines")
             rows[name] = _judged(path, number, cells, key.first[name] == "A")
-    missing = [name for name in key.first if name not in rows]
-    if missing:
-        raise LineError(path, 0, f"{len(missing)} of the key's {len(key.first)} ids are missing, such as {missing[0]}")
+    gaps = [name for name in key.first if name not in rows]
+    if gaps:
+        raise LineError(path, 0, f"{len(gaps)} of the key's {len(key.first)} ids are missing, such as {gaps[0]}")
     return list(rows.values())
 
 

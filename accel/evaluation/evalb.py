@@ -114,14 +114,14 @@ def _matched(
     free: dict[tuple[str, int, int], deque[int]] = defaultdict(deque)
     for place, (label, i, j) in enumerate(predicted):
         free[label if same_label else "", i, j].append(place)
-    matched = 0
+    n_matches = 0
     for label, i, j in gold:
         labels = same_label(label) if same_label else {""}
         candidates = [free[one, i, j] for one in labels if free.get((one, i, j))]
         if candidates:
             min(candidates, key=lambda places: places[0]).popleft()
-            matched += 1
-    return matched
+            n_matches += 1
+    return n_matches
 
 
 def _crossing(gold: list[tuple[str, int, int]], predicted: list[tuple[str, int, int]], n_words: int) -> int:
@@ -174,13 +174,13 @@ def evalb(
 
 def _total(rows: Sequence[SentenceScore]) -> Score:
     valid = [row for row in rows if row.status == "valid"]
-    matched = sum(row.matched for row in valid)
-    recall = _percent(matched, sum(row.gold for row in valid))
-    precision = _percent(matched, sum(row.predicted for row in valid))
+    n_matches = sum(row.matched for row in valid)
+    recall = _percent(n_matches, sum(row.gold for row in valid))
+    precision = _percent(n_matches, sum(row.predicted for row in valid))
     return Score(
         recall=recall,
         precision=precision,
-        f1=2 * precision * recall / (precision + recall) if matched else 0.0,
+        f1=2 * precision * recall / (precision + recall) if n_matches else 0.0,
         complete_match=_percent(sum(row.matched == row.gold == row.predicted for row in valid), len(valid)),
         tagging=_percent(sum(row.correct_tags for row in valid), sum(row.words for row in valid)),
         valid=len(valid),

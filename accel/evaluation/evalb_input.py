@@ -112,22 +112,22 @@ _TOKEN = re.compile(r"\([^()\s]*|\)|[^()\s]+", re.ASCII)  # as in C, spaces are 
 
 
 def _read_sentence(line: str, number: int) -> Sentence:
-    opened: list[tuple[str, list[Tree | str]]] = [("", [])]
+    stack: list[tuple[str, list[Tree | str]]] = [("", [])]
     for token in _TOKEN.finditer(line):
         text, column = token.group(), token.start() + 1
         if text.startswith("("):
-            opened.append((text[1:], []))
-        elif len(opened) == 1:
+            stack.append((text[1:], []))
+        elif len(stack) == 1:
             reason = "extra closing bracket" if text == ")" else f"word outside the brackets: {text}"
             return TreeError(number, column, reason)
         elif text == ")":
-            label, children = opened.pop()
-            opened[-1][1].append(Tree(label, tuple(children)))
+            label, children = stack.pop()
+            stack[-1][1].append(Tree(label, tuple(children)))
         else:
-            opened[-1][1].append(text)
-    if len(opened) > 1:
+            stack[-1][1].append(text)
+    if len(stack) > 1:
         return TreeError(number, len(line.rstrip()), "unclosed bracket")
-    trees = tuple(node for node in opened[0][1] if isinstance(node, Tree))
+    trees = tuple(node for node in stack[0][1] if isinstance(node, Tree))
     return trees if len(trees) > 1 else trees[0] if trees else None
 
 
@@ -272,24 +272,24 @@ def with_tags(tree: Tree, tags: Sequence[str | None]) -> Tree:
     >>> with_tags(Tree("S", (Tree("NP", ("the", "bird")), Tree("VP", ("sings",)))), ["DT", "NN", "VBZ"])
     Tree('(S (NP (DT the) (NN bird)) (VP (VBZ sings)))')
     """
-    opened: list[tuple[str, list[Tree | str]]] = [("", [])]
+    stack: list[tuple[str, list[Tree | str]]] = [("", [])]
     agenda: list[Tree | str | None] = [tree]
     n_words = 0
     while agenda:
         node = agenda.pop()
         if node is None:  # the end of a constituent
-            label, children = opened.pop()
-            opened[-1][1].append(Tree(label, tuple(children)))
+            label, children = stack.pop()
+            stack[-1][1].append(Tree(label, tuple(children)))
         elif isinstance(node, Tree):
-            opened.append((node.label, []))
+            stack.append((node.label, []))
             agenda += [None, *reversed(node.children)]
         else:
             if n_words < len(tags):
                 tag = tags[n_words]
-                opened[-1][1].append(node if tag is None else Tree(tag, (node,)))
+                stack[-1][1].append(node if tag is None else Tree(tag, (node,)))
             n_words += 1
     if n_words != len(tags):
         raise ValueError(f"{len(tags)} tags for {n_words} words")
-    (tagged,) = opened[0][1]
+    (tagged,) = stack[0][1]
     assert isinstance(tagged, Tree)
     return tagged

@@ -89,17 +89,17 @@ def _compared(
     """Return the gold and the predicted spans of the sentences that count, and the switches of SPAN-1."""
     if preset not in PRESETS:
         raise ValueError(f"unknown preset {preset!r}: choose one of {', '.join(PRESETS)}")
-    chosen = PRESETS[preset]
+    switches = PRESETS[preset]
     sides: tuple[list[Spans], list[Spans]] = [], []
     for sentence, spans in zip(gold, predicted, strict=True):
-        if len(sentence.words) >= chosen.shortest_sentence:
+        if len(sentence.words) >= switches.shortest_sentence:
             root = (0, len(sentence.words) - 1)
             for side, whole in zip(sides, ([(i, j) for _, i, j in sentence.constituents], spans), strict=True):
-                side.append(_without_one(whole, root) if chosen.whole_sentence == "drop_one" else whole)
+                side.append(_without_one(whole, root) if switches.whole_sentence == "drop_one" else whole)
     return sides, {
-        "drop_single_words": chosen.drop_single_words,
-        "drop_whole_sentence": chosen.whole_sentence == "drop",
-        "merge_duplicates": chosen.merge_duplicates,
+        "drop_single_words": switches.drop_single_words,
+        "drop_whole_sentence": switches.whole_sentence == "drop",
+        "merge_duplicates": switches.merge_duplicates,
         "shortest_sentence": 0,
     }
 
@@ -177,8 +177,8 @@ def _binary_spans(n_words: int, last_of_left: Callable[[int, int], int]) -> Span
 
 def label_counts(gold: Sequence[GoldSentence]) -> Counter[str]:
     """Return how many constituents of two words or more have each label, cut as in `label_recall`."""
-    cut = ({(bare_label(label), i, j) for label, i, j in sentence.constituents} for sentence in gold)
-    return Counter(label for constituents in cut for label, i, j in constituents if i < j)
+    constituent_sets = ({(bare_label(label), i, j) for label, i, j in sentence.constituents} for sentence in gold)
+    return Counter(label for constituents in constituent_sets for label, i, j in constituents if i < j)
 
 
 def table(rows: Mapping[str, ParseScore], gold: Sequence[GoldSentence], columns: int = 8) -> str:

@@ -117,7 +117,7 @@ def accuracy(judged: Iterable[Judged]) -> Accuracy | None:
 
 def mean_accuracy(paradigms: Iterable[Sequence[Judged]]) -> Accuracy | None:
     """Return the mean accuracy of paradigms, each counted once; a paradigm with all pairs skipped does not count."""
-    right = [[float(one.right) for one in judged if not one.skipped] for judged in paradigms]
+    right = [[float(one.right) for one in paradigm if not one.skipped] for paradigm in paradigms]
     right = [pairs for pairs in right if pairs]
     if not right:
         return None
@@ -129,8 +129,8 @@ def mean_accuracy(paradigms: Iterable[Sequence[Judged]]) -> Accuracy | None:
 def published_mean(accuracies: Mapping[tuple[str, str], float], paradigms: Iterable[tuple[str, str]]) -> float | None:
     """Return the mean of the published accuracies of paradigms, by (paradigm, phenomenon); None if one is missing."""
     values = [accuracies.get(key) for key in paradigms]
-    known = [value for value in values if value is not None]
-    return fmean(known) if values and len(known) == len(values) else None
+    known_values = [value for value in values if value is not None]
+    return fmean(known_values) if values and len(known_values) == len(values) else None
 
 
 def _task(model: Model, parser: Model | None, pair: Pair, measure: str, change: Change) -> Judged:
@@ -139,15 +139,15 @@ def _task(model: Model, parser: Model | None, pair: Pair, measure: str, change: 
         return Judged(pair, None, pair.skipped)
     if measure == "critical" and pair.critical is None:
         return Judged(pair, None, "no critical words: compare its whole sentences")
-    read = [change(pair.good), change(pair.bad)]
+    sentences = [change(pair.good), change(pair.bad)]
     if measure == "critical" and pair.critical is not None and parser is None:
-        read = [words[: critical.stop] for words, critical in zip(read, pair.critical, strict=True)]
+        sentences = [words[: critical.stop] for words, critical in zip(sentences, pair.critical, strict=True)]
     try:
-        for words in read:
+        for words in sentences:
             check_words(model, words, parser)
     except ValueError as error:
         return Judged(pair, None, str(error))
-    return Judged(pair, None, read=tuple(map(tuple, read)))
+    return Judged(pair, None, read=tuple(map(tuple, sentences)))
 
 
 def _judged(task: Judged, measure: str, bits: list[list[float]]) -> Judged:

@@ -111,13 +111,13 @@ def chance(suite: Suite, draws: int = 20_000) -> float:
 
 def means(accuracies: Mapping[str, float | None], leave_out: Sequence[str] = ()) -> Means:
     """Return the means over suites, without those that have no accuracy or are to be left out."""
-    known = {name: part for name, part in accuracies.items() if part is not None and name not in leave_out}
-    members = {circuit: [known[name] for name in known if circuit_of(name) == circuit] for circuit in CIRCUITS}
+    suites = {name: part for name, part in accuracies.items() if part is not None and name not in leave_out}
+    members = {circuit: [suites[name] for name in suites if circuit_of(name) == circuit] for circuit in CIRCUITS}
     circuits = {circuit: fmean(parts) for circuit, parts in members.items() if parts}
     return Means(
-        suites=len(known),
+        suites=len(suites),
         circuits=circuits,
-        over_suites=fmean(known.values()) if known else None,
+        over_suites=fmean(suites.values()) if suites else None,
         over_circuits=fmean(circuits.values()) if circuits else None,
     )
 
@@ -132,7 +132,7 @@ def read_results(path: str | Path) -> dict[str, dict[str, list[Outcome]]]:
         that is neither True nor False. Without a line: a file without results.
     """
     results: dict[str, dict[str, list[Outcome]]] = {}
-    seen: set[tuple[str, str, int]] = set()
+    keys: set[tuple[str, str, int]] = set()
     for number, line in read_lines(path):
         if number == 1:
             if line != _HEADER:
@@ -146,9 +146,9 @@ def read_results(path: str | Path) -> dict[str, dict[str, list[Outcome]]]:
             raise LineError(path, number, f"{item!r} is no item number")
         if correct not in ("True", "False"):
             raise LineError(path, number, f"{correct!r} is neither True nor False")
-        if (model, suite, int(item)) in seen:
+        if (model, suite, int(item)) in keys:
             raise LineError(path, number, f"item {item} of {suite} a second time for {model}")
-        seen.add((model, suite, int(item)))
+        keys.add((model, suite, int(item)))
         results.setdefault(model, {}).setdefault(suite, []).append(Outcome(int(item), (correct == "True",)))
     if not results:
         raise LineError(path, 0, "no results")

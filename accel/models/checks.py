@@ -32,10 +32,10 @@ def refusal(name: str, value: Any, but: str, use: str) -> ValueError:
 
 def check(config: Any, **fields: Allowed) -> None:
     """Raise ValueError at the first field whose value is not allowed."""
-    for name, allowed in fields.items():
+    for name, rule in fields.items():
         value = getattr(config, name)
-        if not allowed.holds(value):
-            raise refusal(name, value, allowed.but, allowed.use)
+        if not rule.holds(value):
+            raise refusal(name, value, rule.but, rule.use)
 
 
 def at_least(least: int) -> Allowed:

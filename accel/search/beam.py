@@ -67,12 +67,12 @@ def beam_search(
         longer += totals[:, None]
         parents, columns = _best(owners, longer, 2 * beam)
         totals, newest, owners = longer[parents, columns], tokens[parents, columns], owners[parents]
-        ended = newest == end
-        for i in np.flatnonzero(ended | (limits[owners] == length)):
+        is_end = newest == end
+        for i in np.flatnonzero(is_end | (limits[owners] == length)):
             if totals[i] / penalty > finished[owners[i]][0]:
-                last = [] if ended[i] else [int(newest[i])]
+                last = [] if is_end[i] else [int(newest[i])]
                 finished[owners[i]] = float(totals[i] / penalty), [*histories[parents[i]][1:], *last]
-        unfinished = np.flatnonzero(~ended & (limits[owners] > length))
+        unfinished = np.flatnonzero(~is_end & (limits[owners] > length))
         rank = np.arange(len(unfinished)) - np.searchsorted(owners[unfinished], owners[unfinished])
         # no sequence becomes more probable, and the penalty of none is larger than that of the longest
         reachable = totals / ((5 + limits[owners]) / 6) ** length_penalty
@@ -91,8 +91,8 @@ def _candidates(xp: ModuleType, logp: Array, count: int) -> tuple[np.ndarray, np
     if not bool((logp <= 1e-6).all()):
         raise ValueError("advance: a log-probability is NaN or above 0")
     tokens = most_probable(xp, logp, count)
-    tokens, chosen = (x.get() if hasattr(x, "get") else x for x in (tokens, xp.take_along_axis(logp, tokens, axis=1)))
-    return tokens, chosen.astype(np.float64)
+    tokens, logps = (x.get() if hasattr(x, "get") else x for x in (tokens, xp.take_along_axis(logp, tokens, axis=1)))
+    return tokens, logps.astype(np.float64)
 
 
 def _best(owners: np.ndarray, totals: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -128,8 +128,8 @@ def translate(
     order = np.argsort([len(source) for source in sources], kind="stable")
     targets: dict[int, list[int]] = {}
     batches = np.array_split(order, -(-len(order) // batch_size)) if len(order) else []
-    for chosen in progress(batches, len(batches), "step", label=f"translating {len(order)} sentences"):
-        batch = [np.append(sources[i], END_ID).astype(np.int32) for i in chosen]
+    for numbers in progress(batches, len(batches), "step", label=f"translating {len(order)} sentences"):
+        batch = [np.append(sources[i], END_ID).astype(np.int32) for i in numbers]
         offsets = ops.xp.asarray(offsets_of(map(len, batch)))
         ids = ops.xp.asarray(np.concatenate(batch))
         past = Past(*encoder_decoder.encode(ops, config, parameters, ids, offsets))
@@ -140,7 +140,7 @@ def translate(
             logp[:, START_ID] = -ops.xp.inf  # no target has it
             return logp
 
-        limits = [length_limit(sources[i], extra_length) for i in chosen]
+        limits = [length_limit(sources[i], extra_length) for i in numbers]
         best = beam_search(ops.xp, advance, limits, beam=beam, length_penalty=length_penalty)
-        targets |= dict(zip(chosen.tolist(), best, strict=True))
+        targets |= dict(zip(numbers.tolist(), best, strict=True))
     return [targets[i] for i in range(len(sources))]

@@ -84,12 +84,12 @@ class Steps:
         self._make_room()
         x = tape.add(self._inputs(before, actions, numbers), embedding(tape, f.p["position"], xp.asarray(n_words)))
         h, action_logps, n_layers = self._types(x, numbers, states)
-        chosen = np.flatnonzero(generates)
-        if not len(chosen):
+        indices = np.flatnonzero(generates)
+        if not len(indices):
             return states, action_logps, h.value[:0]
-        seen = taken(states.generating, chosen).longer(numbers[chosen])
-        g = tape.take(h, xp.asarray(chosen))
-        g = layer_norm(tape, f.p, "token_norm", self._layers("token", n_layers, g, numbers[chosen], seen))
+        context = taken(states.generating, indices).longer(numbers[indices])
+        g = tape.take(h, xp.asarray(indices))
+        g = layer_norm(tape, f.p, "token_norm", self._layers("token", n_layers, g, numbers[indices], context))
         words = mlp(tape, f.p, "word", g, 0.0, f.sites) if self._has_trees else g
         return states, action_logps, words.value
 
@@ -104,8 +104,8 @@ class Steps:
             return no_actions(len(contexts)), [START] * len(contexts)
         if not self._has_trees:
             words = [np.array([i for ids in context for i in ids], np.int64) for context in contexts]
-            read = [self._through(ids, ids) for ids in words]
-            return joined([state for state, _ in read]), [last for _, last in read]
+            results = [self._through(ids, ids) for ids in words]
+            return joined([state for state, _ in results]), [last for _, last in results]
         ids = np.concatenate([np.asarray(sentence, np.int32) for sentence in sentences])
         tokens = xp.asarray(ids), xp.asarray(offsets_of(map(len, sentences)))
         ends, bounds, vectors = induced_trees(self._f.tape.ops, self.config, self._parameters, *tokens)
@@ -117,8 +117,8 @@ class Steps:
         actions = np.full(len(ends), GIVEN)
         actions[is_word] = ids
         starts = bounds[offsets_of(map(len, contexts))]
-        read = [self._through(actions[i:j], rows[i:j]) for i, j in pairwise(starts.tolist())]
-        return joined([state for state, _ in read]), [last for _, last in read]
+        results = [self._through(actions[i:j], rows[i:j]) for i, j in pairwise(starts.tolist())]
+        return joined([state for state, _ in results]), [last for _, last in results]
 
     def word_logps(self, hidden: Array, words: np.ndarray) -> np.ndarray:
         """Return log p of one word for every row of what `read` returned [G]."""
@@ -135,13 +135,13 @@ class Steps:
 
     def keep(self, states: State) -> State:
         """Forget the rows of all other states, and return these with the new numbers of theirs."""
-        used = np.zeros(self.size, bool)
+        is_used = np.zeros(self.size, bool)
         for numbers in (states.path, states.stack):
-            used[numbers.joined()] = True
-        places = self._f.tape.xp.asarray(np.flatnonzero(used))
+            is_used[numbers.joined()] = True
+        places = self._f.tape.xp.asarray(np.flatnonzero(is_used))
         self._rows = {name: rows[places] for name, rows in self._rows.items()}
         self.size = self._room = len(places)
-        return State(*(renumbered(numbers, used) for numbers in states))
+        return State(*(renumbered(numbers, is_used) for numbers in states))
 
     def _through(self, actions: np.ndarray, rows: np.ndarray) -> tuple[State, int]:
         """Read START and the actions but the last, GIVEN ones with the vector in that row: the state, and the last."""
@@ -154,8 +154,8 @@ class Steps:
         for first in range(0, count + 1, PIECE):
             steps = np.arange(first, min(first + PIECE, count + 1))
             paths, of_words = (np.broadcast_to(x, (len(steps), x.shape[1])) for x in (path, generating))
-            given = Lists(stack[steps], is_given[steps])
-            before = State(Lists(paths, steps), Lists(of_words, n_words[steps]), given)
+            stacks = Lists(stack[steps], is_given[steps])
+            before = State(Lists(paths, steps), Lists(of_words, n_words[steps]), stacks)
             n_read = min(len(steps), count - first)
             if n_read:
                 piece = slice(first, first + n_read)
@@ -171,13 +171,13 @@ class Steps:
         logits = mlp(tape, f.p, "action", layer_norm(tape, f.p, "action_norm", h), 0.0, f.sites).value
         return h, host(_log_softmax(tape.xp, logits)).astype(np.float64), config.token_layers
 
-    def _inputs(self, before: State, read: np.ndarray, numbers: np.ndarray) -> Variable:
+    def _inputs(self, before: State, actions: np.ndarray, numbers: np.ndarray) -> Variable:
         """Return what the type layers read [R, D]; the vectors of words and of composed nodes become rows."""
         f, tape, xp = self._f, self._f.tape, self._f.tape.xp
-        rows, is_word, is_comp = [tape.reshape(f.p["bos"], 1, -1)], read >= 0, read == COMP
-        is_node, place = is_comp | (read == GIVEN), np.zeros(len(read), np.int32)
+        rows, is_word, is_comp = [tape.reshape(f.p["bos"], 1, -1)], actions >= 0, actions == COMP
+        is_node, place = is_comp | (actions == GIVEN), np.zeros(len(actions), np.int32)
         if is_word.any():
-            words = embedding(tape, f.p["embedding"], xp.asarray(read[is_word].astype(np.int32)))
+            words = embedding(tape, f.p["embedding"], xp.asarray(actions[is_word].astype(np.int32)))
             if self._has_trees:
                 self._write("vector", numbers[is_word], linear(tape, f.p, "down", words, "down_bias").value)
             place[is_word] = 1 + np.arange(is_word.sum())
@@ -205,12 +205,12 @@ class Steps:
         inside = composition.inside(f.tape, f.config, f.p, constant(parts), charts, f.sites)
         return inside.vectors.value[2 * count :]
 
-    def _layers(self, name: str, count: int, x: Variable, numbers: np.ndarray, seen: Lists) -> Variable:
-        """Return the output of the layers of that name for rows of these numbers; row i attends to list i of `seen`."""
+    def _layers(self, name: str, count: int, x: Variable, numbers: np.ndarray, context: Lists) -> Variable:
+        """Return the output of the layers of that name for rows of these numbers; row i sees list i of `context`."""
         f, tape, p, xp, n_heads = self._f, self._f.tape, self._f.p, self._f.tape.xp, self._f.config.n_heads
-        rows = xp.asarray(seen.joined())
+        rows = xp.asarray(context.joined())
         zeros = xp.zeros((1, n_heads, x.value.shape[1] // n_heads), x.value.dtype)  # no positions, no biases
-        edges = xp.asarray(offsets_of(seen.sizes)), rows, xp.zeros_like(rows)
+        edges = xp.asarray(offsets_of(context.sizes)), rows, xp.zeros_like(rows)
 
         def heads(matrix: str, rows: Variable) -> Array:
             return linear(tape, p, matrix, rows, f"{matrix}_bias").value.reshape(len(numbers), n_heads, -1)
@@ -220,8 +220,8 @@ class Steps:
             for part in ("key", "value"):
                 self._write(f"{layer}.{part}", numbers, heads(f"{layer}.attention.{part}", h))
             query = heads(f"{layer}.attention.query", h)
-            known = [self._rows[f"{layer}.{part}"] for part in ("key", "value")]
-            out = tape.ops.sparse_attention(query, *known, zeros, zeros[0], zeros[0], *edges)[0]
+            memory = [self._rows[f"{layer}.{part}"] for part in ("key", "value")]
+            out = tape.ops.sparse_attention(query, *memory, zeros, zeros[0], zeros[0], *edges)[0]
             bias, out = f"{layer}.attention.output_bias", out.reshape(h.value.shape)
             x = tape.add(x, linear(tape, p, f"{layer}.attention.output", constant(out), bias))
             h = layer_norm(tape, p, f"{layer}.feed_forward_norm", x)

@@ -40,8 +40,8 @@ class Lists(NamedTuple):
     def longer(self, new: np.ndarray, is_longer: np.ndarray | bool = True) -> Lists:
         """Return the lists, with one more number each where `is_longer` says so."""
         count, width = self.values.shape
-        missing = int(self.sizes.max(initial=0)) >= width
-        values = np.concatenate([self.values, np.zeros((count, _ROOM * missing), self.values.dtype)], axis=1)
+        is_full = int(self.sizes.max(initial=0)) >= width
+        values = np.concatenate([self.values, np.zeros((count, _ROOM * is_full), self.values.dtype)], axis=1)
         values[np.arange(count), self.sizes] = new
         return Lists(values, self.sizes + is_longer)
 

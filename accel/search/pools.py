@@ -77,8 +77,8 @@ class Pool(NamedTuple):
         """Return for each of these sentences, in order, the hypotheses that another one has."""
         bounds = self.bounds(n_sentences).tolist()
         rows = [range(bounds[source], bounds[source + 1]) for source in sources.values()]
-        chosen = taken(self, np.array([row for of_sentence in rows for row in of_sentence], np.int64))
-        return chosen._replace(owners=np.repeat([*sources], [len(of_sentence) for of_sentence in rows]))
+        copies = taken(self, np.array([row for of_sentence in rows for row in of_sentence], np.int64))
+        return copies._replace(owners=np.repeat([*sources], [len(of_sentence) for of_sentence in rows]))
 
     def totals(self, n_sentences: int) -> list[float]:
         """Return log p of every sentence's hypotheses: the sum; -inf without any."""
@@ -153,8 +153,8 @@ def draw(pool: Pool, seed: int, step: int) -> Pool:
     """Return one hypothesis, drawn by its probability in the pool of one sentence, as one that is certain."""
     shares = np.cumsum(np.exp(pool.logps - pool.totals(1)[0]))
     u = (mix(seed, step) >> 11) / 2**53
-    drawn = taken(pool, [min(int((shares <= u).sum()), pool.size - 1)])
-    return drawn._replace(logps=np.zeros(1))
+    sample = taken(pool, [min(int((shares <= u).sum()), pool.size - 1)])
+    return sample._replace(logps=np.zeros(1))
 
 
 def bits(prefix_logps: Sequence[float]) -> list[float]:
@@ -178,5 +178,5 @@ def most_probable(xp: ModuleType, logps: Array, count: int) -> Array:
     least = -xp.partition(-logps, count - 1, axis=1)[:, count - 1 : count]
     above, below = logps > least, logps < least
     level, n_free = ~(above | below), count - above.sum(axis=1, keepdims=True)
-    chosen = above | (level & (xp.cumsum(level, axis=1) <= n_free))
-    return xp.nonzero(chosen)[1].reshape(-1, count)
+    is_chosen = above | (level & (xp.cumsum(level, axis=1) <= n_free))
+    return xp.nonzero(is_chosen)[1].reshape(-1, count)

@@ -93,9 +93,9 @@ class Steps:
     def logps_of(self, hidden: Array, actions: np.ndarray) -> np.ndarray:
         """Return log p of some actions [R, C] after what `read` returned [R, d]: float64, on the host."""
         xp, p = self._tape.xp, self._p
-        table, bias, used = p["embedding"].value, p["output_bias"].value, np.zeros(len(p["output_bias"].value), bool)
-        used[actions] = True
-        some, column = xp.asarray(np.flatnonzero(used)), np.cumsum(used) - 1
+        table, bias, is_used = p["embedding"].value, p["output_bias"].value, np.zeros(len(p["output_bias"].value), bool)
+        is_used[actions] = True
+        some, column = xp.asarray(np.flatnonzero(is_used)), np.cumsum(is_used) - 1
         logits = host(xp.matmul(hidden, table[some].T) + bias[some]).astype(np.float64)
         logits = np.take_along_axis(logits, column[actions], axis=1)
         best = logits.argmax(axis=1)[:, None]
@@ -115,15 +115,15 @@ class Steps:
 
     def keep(self, states: State) -> State:
         """Forget the rows of all other states, and return these with the new numbers of theirs."""
-        used = np.zeros(self.size + 1, bool)
+        is_used = np.zeros(self.size + 1, bool)
         for numbers in (states.context, states.stack):
-            used[numbers.joined()] = True
-        used = used[:LOST]
-        places = np.flatnonzero(used)
+            is_used[numbers.joined()] = True
+        is_used = is_used[:LOST]
+        places = np.flatnonzero(is_used)
         self._rows = {name: rows[self._tape.xp.asarray(places)] for name, rows in self._rows.items()}
         self._places = self._places[places]
         self.size = self._room = len(places)
-        return states._replace(context=renumbered(states.context, used), stack=renumbered(states.stack, used))
+        return states._replace(context=renumbered(states.context, is_used), stack=renumbered(states.stack, is_used))
 
     def _after(self, state: State, kinds: np.ndarray, rows: np.ndarray) -> tuple[State, dict[bool, Edges]]:
         """Return the states after one more position of these rows, and what is seen there. Mirrors SC-1 and SC-3.
@@ -169,10 +169,10 @@ class Steps:
         renewed = taken(state, ends)._replace(context=lists(contexts), stack=lists(stacks))
         return _replaced(state, ends, renewed)
 
-    def _stack_edges(self, seen: Lists, begins: np.ndarray, places: np.ndarray) -> Edges:
+    def _stack_edges(self, stack: Lists, begins: np.ndarray, places: np.ndarray) -> Edges:
         """Return the edges of the heads that obey the rules: to what is on the stack from `begins` on."""
-        is_seen = seen.where() & (seen.values != LOST) & (np.arange(seen.values.shape[1]) >= begins[:, None])
-        rows, sizes = seen.values[is_seen], is_seen.sum(axis=1)
+        is_seen = stack.where() & (stack.values != LOST) & (np.arange(stack.values.shape[1]) >= begins[:, None])
+        rows, sizes = stack.values[is_seen], is_seen.sum(axis=1)
         relative = np.repeat(places, sizes) - self._places[rows]
         if self.config.positions == "depth":
             low, high = self.config.relative_min, self.config.relative_max
@@ -232,16 +232,16 @@ class Steps:
             out = self._split(linear(tape, p, f"{prefix}.query", asking))
             for restricted, heads in self._groups[layer].items():
                 part = f"{prefix}.{restricted}"
-                known = [self._write(f"{part}.key", new, keys[:, heads]),
-                         self._write(f"{part}.value", new, values[:, heads])]  # fmt: skip
+                memory = [self._write(f"{part}.key", new, keys[:, heads]),
+                          self._write(f"{part}.value", new, values[:, heads])]  # fmt: skip
                 biases = [p[f"{prefix}.{bias}"].value[heads] for bias in ("content_bias", "position_bias")]
-                given = out[:, heads], *known, self._tables[part], *biases, *edges[restricted]
-                out[:, heads] = tape.ops.sparse_attention(*given)[0]
-            joined = constant(out.reshape(asking.value.shape))
-            attended[served] = linear(tape, p, f"{prefix}.output", joined, f"{prefix}.output_bias").value
+                inputs = out[:, heads], *memory, self._tables[part], *biases, *edges[restricted]
+                out[:, heads] = tape.ops.sparse_attention(*inputs)[0]
+            out_rows = constant(out.reshape(asking.value.shape))
+            attended[served] = linear(tape, p, f"{prefix}.output", out_rows, f"{prefix}.output_bias").value
         h = layer_norm(tape, p, f"layers.{layer}.attention_norm", tape.add(h, constant(attended)))
-        fed = feed_forward(tape, p, f"layers.{layer}.feed_forward", h, 0.0, DropoutSites(None))
-        return layer_norm(tape, p, f"layers.{layer}.feed_forward_norm", tape.add(h, fed))
+        output = feed_forward(tape, p, f"layers.{layer}.feed_forward", h, 0.0, DropoutSites(None))
+        return layer_norm(tape, p, f"layers.{layer}.feed_forward_norm", tape.add(h, output))
 
     def _write(self, name: str, new: slice, rows: Array) -> Array:
         """Set the new rows under a name, and return all of them."""
@@ -263,6 +263,6 @@ class Steps:
 
 def _replaced(state: State, places: np.ndarray, new: State) -> State:
     """Return the states with new ones in these places."""
-    chosen = np.arange(len(state.position))
-    chosen[places] = len(chosen) + np.arange(len(places))
-    return taken(joined([state, new]), chosen)
+    rows = np.arange(len(state.position))
+    rows[places] = len(rows) + np.arange(len(places))
+    return taken(joined([state, new]), rows)

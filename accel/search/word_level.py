@@ -202,28 +202,28 @@ class _Search:
         """Return the best hypotheses of every sentence that have so many words [B], or are complete."""
         limits = self._limits
         is_done = pool.complete | (pool.n_words >= targets[pool.owners])
-        done, others = taken(pool, is_done), taken(pool, ~is_done)
+        results, others = taken(pool, is_done), taken(pool, ~is_done)
         while others.size:
             continued = np.zeros(self._n_sentences, bool)
             continued[others.owners] = True
-            rivals = taken(done, continued[done.owners] & limits.one_pool)
-            ended, others = self._continue(others, rivals, targets < inf)
+            rivals = taken(results, continued[results.owners] & limits.one_pool)
+            new_results, others = self._continue(others, rivals, targets < inf)
             if limits.one_pool:
-                done = joined([taken(done, ~continued[done.owners]), ended])
+                results = joined([taken(results, ~continued[results.owners]), new_results])
             else:
-                done = joined([done, ended])
-                full = np.bincount(done.owners, minlength=self._n_sentences) >= limits.beam
-                others = taken(others, ~(full | self._settled(done, others))[others.owners])
-            done, others = self._forget(done, others)
-        return done.best(limits.word_beam or limits.beam)
+                results = joined([results, new_results])
+                full = np.bincount(results.owners, minlength=self._n_sentences) >= limits.beam
+                others = taken(others, ~(full | self._settled(results, others))[others.owners])
+            results, others = self._forget(results, others)
+        return results.best(limits.word_beam or limits.beam)
 
-    def _settled(self, done: Pool, others: Pool) -> np.ndarray:
+    def _settled(self, results: Pool, others: Pool) -> np.ndarray:
         """Return the sentences for which no other hypothesis can still be among the best [B].
 
         None becomes more probable, and of equal ones those that were done before stay.
         """
         count = self._limits.word_beam or self._limits.beam
-        best = done.best(count)
+        best = results.best(count)
         bounds = best.bounds(self._n_sentences)
         most, least = np.full((2, self._n_sentences), -inf)
         np.maximum.at(most, others.owners, others.logps)
@@ -248,11 +248,11 @@ class _Search:
         width = step.logps.shape[1]
         scores = np.append(step.logps + pool.logps[:, None], rivals.logps)
         owners = np.append(np.repeat(pool.owners, width), rivals.owners)
-        done = np.append(step.last | (step.words & words_end[pool.owners, None]), np.ones(rivals.size, bool))
+        is_done = np.append(step.last | (step.words & words_end[pool.owners, None]), np.ones(rivals.size, bool))
         ranked = np.flatnonzero(scores > -inf)
         ranked = ranked[np.lexsort((-scores[ranked], owners[ranked]))]
         first = np.searchsorted(owners[ranked], owners[ranked])
-        is_fast = done[ranked]
+        is_fast = is_done[ranked]
         is_fast &= _count(is_fast, first) <= self._limits.fast_track
         in_beam = ~is_fast
         in_beam &= _count(in_beam, first) <= self._limits.beam
@@ -261,9 +261,9 @@ class _Search:
         longer, waiting = best[is_longer], best[~is_longer] - step.logps.size
         place = np.argsort(np.append(np.flatnonzero(is_longer), np.flatnonzero(~is_longer)))
         rows, columns = np.divmod(longer, width)
-        chosen = joined([step.after(pool, rows, columns, scores[longer]), taken(rivals, waiting)])
-        ended = done[best]
-        return taken(chosen, place[ended]), taken(chosen, place[~ended])
+        hypotheses = joined([step.after(pool, rows, columns, scores[longer]), taken(rivals, waiting)])
+        has_ended = is_done[best]
+        return taken(hypotheses, place[has_ended]), taken(hypotheses, place[~has_ended])
 
     def _forget(self, *pools: Pool) -> Sequence[Pool]:
         """Return the pools; what no longer belongs to any hypothesis is forgotten, once it is half of all."""

@@ -53,10 +53,10 @@ def array_of(ops: Any, name: str, x: Any, device: torch.device) -> Any:
 
 def tensors_of(ops: Any, arrays: Sequence[Any], given: Sequence[Any]) -> tuple[Tensor, ...]:
     """Return arrays as tensors in the same memory, but never in that of one another or of the `given` arrays."""
-    tensors, seen = [], {id(x) for x in given}
+    tensors, seen_ids = [], {id(x) for x in given}
     for x in arrays:
-        y = x.copy() if id(x) in seen else ops.xp.ascontiguousarray(x)
-        seen.add(id(x))
+        y = x.copy() if id(x) in seen_ids else ops.xp.ascontiguousarray(x)
+        seen_ids.add(id(x))
         tensors.append(torch.from_dlpack(y))
     return tuple(tensors)
 
@@ -80,10 +80,10 @@ def _run(name: str, arguments: Mapping[str, Any], *before: Tensor) -> Any:
     device = next(iter(arguments.values())).device
     ops = accel.load(device.type)
     with stream_of(device):
-        named = {key: array_of(ops, key, x, device) for key, x in arguments.items()}
+        arrays = {key: array_of(ops, key, x, device) for key, x in arguments.items()}
         slopes = [array_of(ops, "d_out or an output", x, device) for x in before]
         positional = (slopes[0], tuple(slopes[1:])) if before else ()
-        return _only(tensors_of(ops, getattr(ops, name)(*positional, **named), [*slopes, *named.values()]))
+        return _only(tensors_of(ops, getattr(ops, name)(*positional, **arrays), [*slopes, *arrays.values()]))
 
 
 def _shapes(spec: str, arguments: Mapping[str, Any]) -> Any:
@@ -91,9 +91,9 @@ def _shapes(spec: str, arguments: Mapping[str, Any]) -> Any:
 
     `B+` is B + 1; the size of a letter that no argument has depends on the numbers in the arguments.
     """
-    given, _, outputs = spec.partition(" > ")
+    inputs, _, outputs = spec.partition(" > ")
     sizes: dict[str, Any] = {"2": 2, "W": 0 if arguments.get("kind") == "lstm" else 2}  # W: of distances
-    for name, axes in (argument.split("=") for argument in given.split()):
+    for name, axes in (argument.split("=") for argument in inputs.split()):
         for axis, size in zip(re.findall(r"\w\+?", axes), arguments[name].shape, strict=True):
             sizes[axis[0]] = size - len(axis) + 1
     results = []

@@ -93,11 +93,11 @@ def autograd_vjp(
 
 
 def _torch_vjp(
-    function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any], wanted: Sequence[int], d_out: Any
+    function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any], indices: Sequence[int], d_out: Any
 ) -> tuple[Any, ...] | None:
     import torch
 
-    leaves = [arguments[i].requires_grad_() for i in wanted]
+    leaves = [arguments[i].requires_grad_() for i in indices]
     out = function(*arguments, **options)[0]
     if not out.requires_grad:
         return None
@@ -107,16 +107,16 @@ def _torch_vjp(
 
 
 def _jax_vjp(
-    function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any], wanted: Sequence[int], d_out: Any
+    function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any], indices: Sequence[int], d_out: Any
 ) -> tuple[Any, ...] | None:
     import jax
 
     def of_wanted(*values: Any) -> Any:
-        given = dict(zip(wanted, values, strict=True))
-        return function(*(given.get(i, x) for i, x in enumerate(arguments)), **options)[0]
+        tracers = dict(zip(indices, values, strict=True))
+        return function(*(tracers.get(i, x) for i, x in enumerate(arguments)), **options)[0]
 
     try:
-        _, vjp = jax.vjp(of_wanted, *(arguments[i] for i in wanted))
+        _, vjp = jax.vjp(of_wanted, *(arguments[i] for i in indices))
     except jax.errors.TracerArrayConversionError:
         return None
     gradients: tuple[Any, ...] = vjp(d_out)

@@ -214,12 +214,12 @@ def _run_listed(check: Check, backend: ModuleType, op: Op) -> tuple[int, Failure
     """Run a check on all inputs that it lists; the number of those that agree, and the first failure."""
     assert check.inputs is not None
     count, failure = 0, None
-    for drawn in check.inputs(backend, op):
-        error = run_again(check, backend, op, drawn)
+    for draws in check.inputs(backend, op):
+        error = run_again(check, backend, op, draws)
         count += error is None
         if error is not None and failure is None:
-            again = run_again(check, backend, op, drawn)
-            failure = Failure(check.name, drawn, in_words(op, again or error), again or error, again is not None)
+            again = run_again(check, backend, op, draws)
+            failure = Failure(check.name, draws, in_words(op, again or error), again or error, again is not None)
     return count, failure
 
 
@@ -266,9 +266,9 @@ def _run_drawn(
             break
     if smallest is None:
         return count, None
-    drawn, error = smallest
-    again = run_again(check, backend, op, drawn)
-    return count, Failure(check.name, drawn, in_words(op, again or error), again or error, again is not None)
+    draws, error = smallest
+    again = run_again(check, backend, op, draws)
+    return count, Failure(check.name, draws, in_words(op, again or error), again or error, again is not None)
 
 
 @contextmanager

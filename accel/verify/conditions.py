@@ -103,13 +103,13 @@ def dot_product_attention(
 
 def weighted_sum(scores: Float, vectors: Float, sizes: Sequence[int], unit: float = UNIT) -> tuple[Float, Float]:
     """Return the conditions of IO-3: of the sum of every group [C, d], and of the weights [P]."""
-    mixed, weights, first = np.zeros((len(sizes), vectors.shape[1])), np.zeros(len(scores)), 0
+    sums, weights, first = np.zeros((len(sizes), vectors.shape[1])), np.zeros(len(scores)), 0
     for c, size in enumerate(sizes):
         group = slice(first, first + size)
         if size:
-            mixed[c], _, weights[group] = softmax_mean(scores[group], 0.0, vectors[group], unit=unit)
+            sums[c], _, weights[group] = softmax_mean(scores[group], 0.0, vectors[group], unit=unit)
         first += size
-    return mixed, weights
+    return sums, weights
 
 
 def cross_entropy(h: Float, table: Float, bias: Float, labels: Rows | Float, unit: float = UNIT) -> Float:

@@ -19,19 +19,19 @@ CALL = ("kernel", kernel_of.__code__.co_filename)  # the function in `kernel_of`
 
 def assert_refused(backend: ModuleType, op: Op, arguments: dict[str, Any], words: Sequence[str], why: str) -> None:
     """Bad arguments give a ValueError of one line with all the words; `why` says what is bad."""
-    what, wanted = f"{op.clause} {op.name}", f"a ValueError with {quoted(words)}"
+    what, expected = f"{op.clause} {op.name}", f"a ValueError with {quoted(words)}"
     try:
         op.call(backend, arguments)
     except ValueError as error:
         message = str(error)
         if not all(word in message for word in words):
-            raise Disagreement(what, why, repr(message), wanted) from error
+            raise Disagreement(what, why, repr(message), expected) from error
         if "\n" in message:
             raise Disagreement(what, why, repr(message), "a message of one line") from error
     except Exception as error:
-        raise Disagreement(what, why, f"{type(error).__name__}: {error}", wanted) from error
+        raise Disagreement(what, why, f"{type(error).__name__}: {error}", expected) from error
     else:
-        raise Disagreement(what, why, "no error", wanted)
+        raise Disagreement(what, why, "no error", expected)
 
 
 def quoted(words: Sequence[str]) -> str:

@@ -24,11 +24,11 @@ def report(gold_lines: Iterable[str], predicted_lines: Iterable[str], parameter_
             f"{percent(row.matched, row.predicted):6.2f}   {row.matched:3d}    {row.gold:3d}  {row.predicted:3d}    "
             f"{row.crossing:3d}   {row.words:4d}  {row.correct_tags:4d}   {percent(row.correct_tags, row.words):6.2f}"
         )
-    matched, gold, predicted, crossing, words, tags = (
+    matches, gold, predicted, crossing, words, tags = (
         sum(getattr(row, name) for row in score.per_sentence)
         for name in ("matched", "gold", "predicted", "crossing", "words", "correct_tags")
     )
-    brackets = f"{'':16}{score.recall:6.2f} {score.precision:6.2f} {matched:6d} {gold:5d} {predicted:5d}  {crossing:5d}"
+    brackets = f"{'':16}{score.recall:6.2f} {score.precision:6.2f} {matches:6d} {gold:5d} {predicted:5d}  {crossing:5d}"
     lines += ["=" * 76, f"{brackets if gold and predicted else ''}  {words:5d} {tags:5d}   {score.tagging:6.2f}"]
     short = evalb(*files, parameters, max_length=parameters.cutoff_length)
     lines += ["=== Summary ===", "", "-- All --", *summary(score)]

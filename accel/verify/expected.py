@@ -82,11 +82,11 @@ def compare(expected: Expected, got: list[Outputs], dtype: type) -> None:
                 raise
 
 
-def _compare(expected: Expected, got: list[Outputs], dtype: type, count: int) -> None:
+def _compare(expected: Expected, results: list[Outputs], dtype: type, count: int) -> None:
     op, narrow = expected.op, expected.narrow(count)
     conditions = expected.conditions if dtype == np.float32 else None
     precision = expected.precision if dtype == np.float32 else FLOAT64
-    for b, (fast, exact) in enumerate(zip(got, expected.wide, strict=True)):
+    for b, (fast, exact) in enumerate(zip(results, expected.wide, strict=True)):
         for number, reference in enumerate(exact):
             what = f"{op.clause} {op.name}, example {b}, output {number}"
             if op.exact:

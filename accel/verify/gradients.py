@@ -96,11 +96,11 @@ def compare_gradients(op: Op, case: Case, expected: Slope, wide: Example) -> Non
         assert_shape(wide[name], arguments[name], f"{op.clause} {op.name}_vjp, {name}")
     terms = {name: float((wide[name] * along[name]).sum()) for name in op.diff}
     size = max(abs(expected.value), *(float(np.abs(wide[name] * along[name]).sum()) for name in op.diff), 1e-3)
-    allowed = 1e-7 * size + expected.off
-    if not abs(sum(terms.values()) - expected.value) <= allowed:
+    tolerance = 1e-7 * size + expected.off
+    if not abs(sum(terms.values()) - expected.value) <= tolerance:
         parts = " + ".join(f"{term:.9g} of {name}" for name, term in terms.items())
         what = f"{op.clause} {op.name}_vjp in float64, along one direction"
-        raise Disagreement(what, parts, sum(terms.values()), expected.value, allowed)
+        raise Disagreement(what, parts, sum(terms.values()), expected.value, tolerance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,11 +128,11 @@ class ExpectedGradients:
                 out = getattr(backend, op.name)(*arguments, **options)
                 return tuple(y * to_library(factor(y), backend) if is_float(y) else y for y in out)
 
-            moved = backend
+            moved_backend = backend
             if hasattr(backend, f"{op.name}_vjp"):  # an autograd computes its outputs itself
-                moved = SimpleNamespace(**vars(backend) | {"xp": backend.xp, op.name: outputs})
+                moved_backend = SimpleNamespace(**vars(backend) | {"xp": backend.xp, op.name: outputs})
             arguments = {key: x * factor(x) if is_float(x) else x for key, x in op.batched(self.case).items()}
-            self._near.append(op.vjp(moved, arguments, self.d_out * factor(self.d_out)))
+            self._near.append(op.vjp(moved_backend, arguments, self.d_out * factor(self.d_out)))
         return self._near[:count]
 
     def allowed(self, count: int) -> Example:
@@ -157,12 +157,12 @@ def compare_narrow(expected: ExpectedGradients, narrow: Example) -> None:
     op = expected.op
     for count in (0, *NEIGHBOURS):
         try:
-            for name, allowed in expected.allowed(count).items():
+            for name, tolerance in expected.allowed(count).items():
                 exact = expected.wide[name]
                 what = f"{op.clause} {op.name}_vjp in {expected.precision.name}, {name}"
                 assert_shape(narrow[name], exact, what)
-                wrong = ~(np.abs(narrow[name] - exact) <= allowed)
-                assert_none_wrong(narrow[name], exact, allowed, wrong, what)
+                wrong = ~(np.abs(narrow[name] - exact) <= tolerance)
+                assert_none_wrong(narrow[name], exact, tolerance, wrong, what)
             return
         except AssertionError:
             if count == NEIGHBOURS[-1]:
@@ -195,18 +195,18 @@ def check_gradients_as_drawn(backend: ModuleType, op: Op, case: Case, seed: int)
     in a softmax that is nearly 1, large numbers cancel, and by how much float32 is then off is known for few
     operations. A kernel of a declared precision is not compared there.
     """
-    drawn, _, _ = held(backend, op, case)
-    if op.saturated or largest(drawn) <= LARGE:
-        expected = slope(op, drawn, seed)
+    drawn_case, _, _ = held(backend, op, case)
+    if op.saturated or largest(drawn_case) <= LARGE:
+        expected = slope(op, drawn_case, seed)
         if op.saturated or expected.follows:
-            _check_gradients(backend, op, drawn, expected)
+            _check_gradients(backend, op, drawn_case, expected)
             return
     elif declared(backend, op) is None:
-        expected = slope(op, drawn, seed)
+        expected = slope(op, drawn_case, seed)
         if expected.follows:
             with np.errstate(all="ignore"):
-                wide = gradients_of(op, backend, drawn, expected.d_out, np.float64)
-            compare_gradients(op, drawn, expected, wide)
+                wide = gradients_of(op, backend, drawn_case, expected.d_out, np.float64)
+            compare_gradients(op, drawn_case, expected, wide)
     check_finite_gradients(backend, op, case, seed)
     check_gradients(backend, op, gentle(case), seed)
 

@@ -20,12 +20,12 @@ def sets_of(outputs: Outputs) -> list[list[int]]:
 
 def attends_to_itself(shared: Example, example: Example, outputs: Outputs) -> None:
     """SC-1 L1."""
-    assert all(i in allowed for i, allowed in enumerate(sets_of(outputs)))
+    assert all(i in keys for i, keys in enumerate(sets_of(outputs)))
 
 
 def attends_to_the_past(shared: Example, example: Example, outputs: Outputs) -> None:
     """SC-1 L2."""
-    assert all(max(allowed) == i and min(allowed) >= 0 for i, allowed in enumerate(sets_of(outputs)))
+    assert all(max(keys) == i and min(keys) >= 0 for i, keys in enumerate(sets_of(outputs)))
 
 
 def composition_hides_its_parts(shared: Example, example: Example, outputs: Outputs) -> None:

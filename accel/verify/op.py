@@ -77,13 +77,13 @@ class Op:
         gradients, expected = arrays_of(gradients, f"{self.name}_vjp"), ", ".join(self.diff)
         if len(gradients) != len(self.diff):
             raise ArrayError(f"{self.name}_vjp returns {len(gradients)} arrays: return the gradients of {expected}")
-        found = {}
+        results = {}
         for name, g in zip(self.diff, gradients, strict=True):
-            found[name] = to_numpy(g, f"{self.name}_vjp: the gradient of {name}")
-            if found[name].dtype != d_out.dtype:
+            results[name] = to_numpy(g, f"{self.name}_vjp: the gradient of {name}")
+            if results[name].dtype != d_out.dtype:
                 what = f"{self.clause} {self.name}_vjp, {name}"
-                raise Disagreement(what, "dtype", found[name].dtype, d_out.dtype)
-        return found
+                raise Disagreement(what, "dtype", results[name].dtype, d_out.dtype)
+        return results
 
     def _own_vjp(self, backend: Any, arguments: dict[str, Any], d_out: np.ndarray) -> Any:
         """Return what the backend's NAME_vjp returns.
@@ -99,20 +99,20 @@ class Op:
         of_halves = function(*halves, **options)
         places = [f"output {n}, after the function was called again" for n in range(len(outputs))]
         self._require_unchanged("", places, returned, outputs)
-        given = [d_out, *outputs, *(arguments[name] for name in arguments if name not in self.options)]
-        passed = [to_library(x, backend) if isinstance(x, np.ndarray) else x for x in given]
-        d_y, of_function, positional = passed[0], tuple(passed[1 : 1 + len(outputs)]), passed[1 + len(outputs) :]
+        originals = [d_out, *outputs, *(arguments[name] for name in arguments if name not in self.options)]
+        inputs = [to_library(x, backend) if isinstance(x, np.ndarray) else x for x in originals]
+        d_y, of_function, positional = inputs[0], tuple(inputs[1 : 1 + len(outputs)]), inputs[1 + len(outputs) :]
         gradients = vjp(d_y, of_function, *positional, **options)
         names = ["d_out", *(f"outputs[{n}]" for n in range(len(outputs)))]
         names += [name for name in arguments if name not in self.options]
-        self._require_unchanged("_vjp", _after(names), passed, given)
+        self._require_unchanged("_vjp", _after(names), inputs, originals)
         if isinstance(gradients, tuple | list):
             self._require_apart([d_y, *gradients])
             if d_out.dtype == np.float32:  # once a case: float64 gradients are compared with many others
-                found = [to_numpy(x, f"{self.name}_vjp: gradient {n}") for n, x in enumerate(gradients)]
+                values = [to_numpy(x, f"{self.name}_vjp: gradient {n}") for n, x in enumerate(gradients)]
                 vjp(to_library(d_out / 2, backend), of_halves, *halves, **options)
-                places = [f"gradient {n}, after another gradient was asked for" for n in range(len(found))]
-                self._require_unchanged("_vjp", places, gradients, found)
+                places = [f"gradient {n}, after another gradient was asked for" for n in range(len(values))]
+                self._require_unchanged("_vjp", places, gradients, values)
         return gradients
 
     def _require_unchanged(
@@ -128,9 +128,9 @@ class Op:
 
         One array may come twice; a tape sees that.
         """
-        own = list({id(x): x for x in arrays if isinstance(x, np.ndarray)}.values())
-        for number, x in enumerate(own):
-            if any(np.shares_memory(x, y) for y in own[:number]):
+        distinct_arrays = list({id(x): x for x in arrays if isinstance(x, np.ndarray)}.values())
+        for number, x in enumerate(distinct_arrays):
+            if any(np.shares_memory(x, y) for y in distinct_arrays[:number]):
                 what = f"{self.clause} {self.name}_vjp"
                 raise Disagreement(what, "gradients, and d_out", "two views of one memory", "arrays of their own")
 

@@ -113,8 +113,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """With --backend, run only the tests that use a backend; with your own module, only the rows of the table."""
     names = config.getoption("--backend")
     if names:
-        needed = {"backend"} if set(names) <= set(accel.BACKENDS) else {"backend", "op"}
-        selected = [item for item in items if needed <= set(getattr(item, "fixturenames", ()))]
+        fixtures = {"backend"} if set(names) <= set(accel.BACKENDS) else {"backend", "op"}
+        selected = [item for item in items if fixtures <= set(getattr(item, "fixturenames", ()))]
         if not selected:
             raise pytest.UsageError(f"--backend {names[0]}: no test here takes a backend: add --pyargs accel.verify")
         config.hook.pytest_deselected(items=[item for item in items if item not in selected])

@@ -125,8 +125,8 @@ def _operation(row: Row) -> dict[str, Any]:
 def _failure(failure: Failure) -> dict[str, Any]:
     error = failure.error
     parts = ("what", "place", "got", "wanted", "allowed")
-    shown = {name: _value(getattr(error, name)) if isinstance(error, Disagreement) else None for name in parts}
-    return {"check": failure.check, "message": failure.message, "repeats": failure.repeats, **shown}
+    fields = {name: _value(getattr(error, name)) if isinstance(error, Disagreement) else None for name in parts}
+    return {"check": failure.check, "message": failure.message, "repeats": failure.repeats, **fields}
 
 
 def _value(x: Any) -> Any:

@@ -55,9 +55,9 @@ def tiles_of(backend: ModuleType, op: Op) -> Tiles:
             raise ValueError(f"tiles: no operation {name!r}: {choice}")
     if declared is None or op.name not in declared:
         ours = [ops.tiles.get(op.name, {}) for ops in (accel.cpu, accel.cuda)]
-        known = {axis: tuple(sorted({x for tiles in ours for x in tiles.get(axis, ())})) for axis in ours[0] | ours[1]}
+        union = {axis: tuple(sorted({x for tiles in ours for x in tiles.get(axis, ())})) for axis in ours[0] | ours[1]}
         others = () if getattr(backend, "__name__", "accel.").startswith("accel.") else axes(op)
-        return known | {axis: UNKNOWN for axis in others if not known.get(axis)}
+        return union | {axis: UNKNOWN for axis in others if not union.get(axis)}
     for axis, sizes in declared[op.name].items():
         if axis not in axes(op):
             choice = meant(axis, axes(op)) or f"its axes are {', '.join(axes(op))}"

@@ -45,13 +45,13 @@ def test_permuted(backend: ModuleType, op: Op, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(case.examples))), label="order")
     case, (dtype, *_), precision = held(backend, op, case)
     permuted = Case(case.shared, [case.examples[b] for b in order])
-    moved = answers(op, backend, permuted, dtype)
+    results = answers(op, backend, permuted, dtype)
     if dtype == np.float32:
-        compare(Expected(op, permuted, precision), moved, dtype)
+        compare(Expected(op, permuted, precision), results, dtype)
         return
     straight = answers(op, backend, case, np.float64)
     for place, b in enumerate(order):
-        for number, (x, y) in enumerate(zip(straight[b], moved[place], strict=True)):
+        for number, (x, y) in enumerate(zip(straight[b], results[place], strict=True)):
             assert_close(y, x, [], f"{op.clause} {op.name}, example {b} at place {place}, output {number}")
 
 

@@ -165,14 +165,14 @@ def test_vectors(path: Path) -> None:
     function = report if "gold_lines" in vector["inputs"] else function
     try:
         inputs = {key: decoded(key, x, module) for key, x in vector["inputs"].items()}
-        got = plain(function(**inputs))
+        result = plain(function(**inputs))
     except ValueError as error:
         assert "error" in vector, f"{path}: {error}"
         kind, words = vector["error"].split(": ", 1)
         assert type(error).__name__ == kind and words in str(error), f"{error} is not {vector['error']}"
     else:
-        assert "expect" in vector, f"{path}: no error, but {got}"
-        assert_same(got, infinite(vector["expect"]), path.stem)
+        assert "expect" in vector, f"{path}: no error, but {result}"
+        assert_same(result, infinite(vector["expect"]), path.stem)
 
 
 def cases(op_name: str) -> list[tuple[str, Case]]:

@@ -30,8 +30,8 @@ def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Output
         return op.split(outputs, case)
     except (IndexError, TypeError, ValueError) as error:
         failed = f"arrays that cannot be cut into examples ({' '.join(str(error).split())})"
-        wanted = f"those that --describe {op.name} lists"
-        raise Disagreement(f"{op.clause} {op.name}", "outputs", failed, wanted) from error
+        expected = f"those that --describe {op.name} lists"
+        raise Disagreement(f"{op.clause} {op.name}", "outputs", failed, expected) from error
 
 
 def types_of(op: Op, dtype: type) -> list[np.dtype]:
@@ -42,16 +42,16 @@ def types_of(op: Op, dtype: type) -> list[np.dtype]:
     return _TYPES[op.name, dtype]
 
 
-def _fits(found: np.dtype, right: np.dtype | None, dtype: type) -> bool:
+def _fits(output_dtype: np.dtype, right: np.dtype | None, dtype: type) -> bool:
     """Return whether an output may have a type: integers are as wide as the reference's, or wider.
 
     An output that the reference lacks is the backend's own: its gradient reads it.
     """
     if right is None:
-        return found == dtype or found.kind in "iub"
+        return output_dtype == dtype or output_dtype.kind in "iub"
     if right.kind in "iu":
-        return found.kind in "iu" and found.itemsize >= right.itemsize
-    return found == right
+        return output_dtype.kind in "iu" and output_dtype.itemsize >= right.itemsize
+    return output_dtype == right
 
 
 def check_values(backend: ModuleType, op: Op, case: Case) -> None:
@@ -59,10 +59,10 @@ def check_values(backend: ModuleType, op: Op, case: Case) -> None:
     case, dtypes, precision = held(backend, op, case)
     expected = Expected(op, case, precision)
     for dtype in dtypes:
-        got = answers(op, backend, case, dtype)
-        compare(expected, got, dtype)
+        results = answers(op, backend, case, dtype)
+        compare(expected, results, dtype)
         for law in op.laws if precision == FLOAT32 else ():
-            for example, outputs in zip(case.examples, got, strict=True):
+            for example, outputs in zip(case.examples, results, strict=True):
                 law(case.shared, example, outputs)
 
 

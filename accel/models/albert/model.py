@@ -100,8 +100,8 @@ def _layer(f: Pass, x: Variable, sequences: Array) -> Variable:
     network, draw = feed_forward if config.activation == "gelu_new" else mlp, f.sites.draw(config.attention_dropout)
     attended = self_attention(tape, p, "layer.attention", x, x, config.n_heads, sequences, draw)
     x = _norm(f, "layer.attention_norm", tape.add(x, dropout(tape, attended, config.dropout, f.sites)))
-    fed = network(tape, p, "layer.feed_forward", x, 0.0, f.sites)
-    return _norm(f, "layer.feed_forward_norm", tape.add(x, fed))
+    output = network(tape, p, "layer.feed_forward", x, 0.0, f.sites)
+    return _norm(f, "layer.feed_forward_norm", tape.add(x, output))
 
 
 def _norm(f: Pass, name: str, x: Variable) -> Variable:

@@ -173,8 +173,8 @@ def _hidden(f: Pass, batch: Any) -> Variable:
     if config.pair:
         n = len(features.value) // 2
         a, b = tape.part(features, 0, n), tape.part(features, n, 2 * n)
-        compared = [tape.multiply(a, b), tape.absolute_difference(a, b)] if config.compare else []
-        features = tape.concatenate([a, b, *compared], axis=1)
+        comparisons = [tape.multiply(a, b), tape.absolute_difference(a, b)] if config.compare else []
+        features = tape.concatenate([a, b, *comparisons], axis=1)
     x = dropout(tape, features, config.dropout, sites)
     for name in _hidden_layers(config):
         hidden = project(tape, p, name, x)
@@ -187,14 +187,14 @@ def _largest(tape: Tape, h: Variable, offsets: Array) -> Variable:
     xp, lengths, units = tape.xp, offsets[1:] - offsets[:-1], tape.xp.arange(h.value.shape[1])
     steps = xp.minimum(xp.arange(int(lengths.max())), lengths[:, None] - 1)  # [S, L], the last one again and again
     rows = offsets[:-1, None] + steps
-    chosen = xp.take_along_axis(rows, h.value[rows].argmax(axis=1), axis=1)  # [S, H]
+    largest_rows = xp.take_along_axis(rows, h.value[rows].argmax(axis=1), axis=1)  # [S, H]
 
     def backward(d_out: Array) -> None:
         gradient = xp.zeros_like(h.value)
-        gradient[chosen, units] = d_out
+        gradient[largest_rows, units] = d_out
         h.accumulate(gradient)
 
-    return tape.record(h.value[chosen, units], [h], backward)
+    return tape.record(h.value[largest_rows, units], [h], backward)
 
 
 def _logps(f: Pass, hidden: Variable, labels: Array) -> Variable:

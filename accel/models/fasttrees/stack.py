@@ -174,8 +174,8 @@ def run_stack(
 
 def _last_rows(tape: Tape, arrays: list[Array], offsets: Array) -> list[Array]:
     """Return the last row of every sequence of each array. A backend may find them all at once."""
-    own: Callable[..., list[Array]] | None = getattr(tape.ops, "last_rows", None)
-    return own(arrays, offsets) if own else [x[offsets[1:] - 1] for x in arrays]
+    function: Callable[..., list[Array]] | None = getattr(tape.ops, "last_rows", None)
+    return function(arrays, offsets) if function else [x[offsets[1:] - 1] for x in arrays]
 
 
 def _layer(

@@ -102,9 +102,9 @@ def inside(tape: Tape, config: Config, p: Parameters, leaves: Variable, charts: 
         groups = offsets[begin : end + 1] - bounds[t]
         score = _products(tape, lefts.read(left[t]), rights.read(right[t]))
         composed = layers(vectors.read(parts[t]), firsts.read(parts[t]), roles[2 * bounds[t] : 2 * bounds[t + 1]])
-        mixed, outputs = tape.op_and_outputs("weighted_sum", score, composed, groups)
+        sums, outputs = tape.op_and_outputs("weighted_sum", score, composed, groups)
         height = _height_above(tape, heights.read(left[t]), heights.read(right[t]))
-        write(norm(tape, mixed), tape.op("weighted_sum", score, height, groups), n_words + int(begin))
+        write(norm(tape, sums), tape.op("weighted_sum", score, height, groups), n_words + int(begin))
         scores.append(score)
         weights.append(outputs[1])
     return Inside(vectors.read(slice(None)), scores, xp.concatenate(weights), heights.read(slice(None)))
@@ -145,12 +145,12 @@ def outside(tape: Tape, config: Config, p: Parameters, vectors: Variable, charts
     for t, (begin, end) in enumerate(steps):
         score = _products(tape, parents.read(parent_places[t]), siblings.read(sibling_places[t]))
         composed = layers(contexts.read(pairs[t]), firsts.read(pairs[t]), roles[2 * starts[t] : 2 * starts[t + 1]])
-        mixed = tape.op("weighted_sum", score, composed, arrays["offsets"][begin : end + 1] - int(bounds[begin]))
-        mixed = tape.add(mixed, embedding(tape, root_rows, arrays["is_root"][begin:end]))
-        contexts.write(mixed, begin)
+        sums = tape.op("weighted_sum", score, composed, arrays["offsets"][begin : end + 1] - int(bounds[begin]))
+        sums = tape.add(sums, embedding(tape, root_rows, arrays["is_root"][begin:end]))
+        contexts.write(sums, begin)
         if begin:
-            firsts.write(layers.first(mixed), begin)
-            parents.write(mlp(tape, p, "composition.outside.parent", mixed, config.dropout, sites), begin)
+            firsts.write(layers.first(sums), begin)
+            parents.write(mlp(tape, p, "composition.outside.parent", sums, config.dropout, sites), begin)
     return contexts.read(slice(0, n_words))
 
 
@@ -195,12 +195,12 @@ def induced(charts: Charts, scores: np.ndarray, offsets: np.ndarray, cuts_atom: 
         scores = np.where(cuts_atom & has_others[cell], -np.inf, scores)
     highest = np.flatnonzero(scores == np.maximum.reduceat(scores, first)[cell]) if len(first) else first
     splits = highest[np.unique(cell[highest], return_index=True)[1]]
-    used = np.zeros(n_words + len(first), bool)
-    used[charts.roots] = True
+    is_used = np.zeros(n_words + len(first), bool)
+    is_used[charts.roots] = True
     for begin, end in downwards(charts, n_words)[:-1]:
-        chosen = splits[begin - n_words : end - n_words][used[begin:end]]
-        used[charts.left[chosen]] = used[charts.right[chosen]] = True
-    nodes = np.flatnonzero(used)
+        tree_splits = splits[begin - n_words : end - n_words][is_used[begin:end]]
+        is_used[charts.left[tree_splits]] = is_used[charts.right[tree_splits]] = True
+    nodes = np.flatnonzero(is_used)
     begins, ends = charts.ends(offsets)
     return Trees(nodes[np.lexsort((-begins[nodes], ends[nodes]))], splits)
 
@@ -219,8 +219,8 @@ def splits_of(charts: Charts, trees: Trees, offsets: np.ndarray) -> tuple[np.nda
     begins, ends = charts.ends(offsets)
     cells = trees.nodes[trees.nodes >= offsets[-1]]
     inner = cells - offsets[-1]
-    sentence, chosen = charts.owner[inner], ends[charts.left[trees.splits[inner]]]
-    return begins[cells] - sentence, ends[cells] - sentence, chosen - sentence
+    sentence, points = charts.owner[inner], ends[charts.left[trees.splits[inner]]]
+    return begins[cells] - sentence, ends[cells] - sentence, points - sentence
 
 
 def _products(tape: Tape, x: Variable, y: Variable) -> Variable:

@@ -98,13 +98,13 @@ def inside(
     saved = None if tape.recompute else outputs
 
     def backward(*passes: Sequence[Array | None]) -> None:
-        xp, given = tape.xp, []
+        xp, d_nodes = tape.xp, []
         for d_vectors, d_heights in (slopes for slopes in passes if any(x is not None for x in slopes)):
             d_vectors = xp.zeros_like(nodes.vectors) if d_vectors is None else xp.ascontiguousarray(d_vectors)
             d_heights = xp.zeros_like(nodes.heights) if d_heights is None else d_heights.ravel()
-            given.append((d_vectors, d_heights))
+            d_nodes.append((d_vectors, d_heights))
         attached = int(any(x is not None for x in passes[0]))
-        gradients = ops.inside_vjp(given, saved or compute(), chart, weights, of_maps, attached)
+        gradients = ops.inside_vjp(d_nodes, saved or compute(), chart, weights, of_maps, attached)
         d_leaves, d_weights, d_maps = gradients
         _accumulate(inputs, [d_leaves, *d_weights, *(d_maps or ())])
 
@@ -208,15 +208,15 @@ def _joined(tape: Tape, groups: Sequence[tuple[Sequence[Variable], tuple[int, ..
     """Return the arrays of every group one after another, in that shape; all groups are copied together."""
     places, size = places_of({str(i): shape for i, (_, shape) in enumerate(groups)}, ALIGNED)
     room = tape.xp.empty(size, groups[0][0][0].value.dtype)
-    joined, pairs = [], []
+    variables, pairs = [], []
     for (parts, shape), place in zip(groups, places.values(), strict=True):
         whole, at = room[place], 0
         for x in parts:
             pairs.append((whole[at : at + x.value.size].reshape(x.value.shape), x.value))
             at += x.value.size
-        joined.append(tape.record(whole.reshape(shape), parts, partial(_share, parts)))
+        variables.append(tape.record(whole.reshape(shape), parts, partial(_share, parts)))
     tape.ops.copy_all(pairs)
-    return joined
+    return variables
 
 
 def _share(parts: Sequence[Variable], d_out: Array) -> None:
@@ -255,13 +255,13 @@ def _recorded(
     both runs.
     """
     slopes: list[list[Array | None]] = [[None] * len(values) for _ in range(1 if second is None else 2)]
-    reached = tape.xp.empty(0)
+    empty = tape.xp.empty(0)
 
     def run(_: Array) -> None:
-        given, slopes[:] = list(slopes), [[None] * len(values) for _ in slopes]
-        backward(*given)
+        passes, slopes[:] = list(slopes), [[None] * len(values) for _ in slopes]
+        backward(*passes)
 
-    joint = tape.record(reached, inputs, run)
+    joint = tape.record(empty, inputs, run)
     joint.waits = second is not None
     for weights in inputs[1:]:
         weights.waits = True
@@ -270,7 +270,7 @@ def _recorded(
         def keep(d_out: Array) -> None:
             slopes[second is not None and second()][number] = d_out
             if joint.gradient is None:
-                joint.accumulate(reached)
+                joint.accumulate(empty)
 
         return tape.record(value, [joint], keep)
 

@@ -116,8 +116,8 @@ def _turn(tape: Tape, cosine: Array, sine: Array, x: Variable) -> Variable:
     """Return x [N, H, D] with its features 2m and 2m + 1 rotated in their plane."""
     parts = getattr(tape.ops, "parser_parts", None)
     if parts is not None:
-        turned = parts.rotate(x.value, cosine, sine, False)
-        return tape.record(turned, [x], lambda d_out: x.accumulate(parts.rotate(d_out, cosine, sine, True)))
+        output = parts.rotate(x.value, cosine, sine, False)
+        return tape.record(output, [x], lambda d_out: x.accumulate(parts.rotate(d_out, cosine, sine, True)))
 
     def rotated(values: Array, sine: Array) -> Array:
         even, odd, out = values[..., ::2], values[..., 1::2], tape.xp.empty_like(values)
@@ -140,8 +140,8 @@ def _turn_both(tape: Tape, cosine: Array, sine: Array, q: Variable, k: Variable)
         k.accumulate(d_k)
         q.accumulate(d_q)
 
-    turned = parts.rotate_both(q.value, k.value, cosine, sine, False)
-    return tape.record_several(turned, [q, k], backward)
+    outputs = parts.rotate_both(q.value, k.value, cosine, sine, False)
+    return tape.record_several(outputs, [q, k], backward)
 
 
 def _rms_norm(tape: Tape, x: Variable, scale: Variable) -> Variable:
@@ -154,8 +154,8 @@ def _rms_norm(tape: Tape, x: Variable, scale: Variable) -> Variable:
             if x.gradient is None:
                 d_x, d_scale = parts.rms_norm_vjp(d_out, outputs, x.value, scale.value)
             else:
-                known, sums = (x.value, *outputs), tape.ops.residual_sums
-                d_x, d_scale = sums.sum_rms_norm_vjp(x.gradient, d_out, known, scale.value)
+                sum_outputs, sums = (x.value, *outputs), tape.ops.residual_sums
+                d_x, d_scale = sums.sum_rms_norm_vjp(x.gradient, d_out, sum_outputs, scale.value)
                 x.gradient = None
             scale.accumulate(d_scale)
             x.accumulate(d_x)

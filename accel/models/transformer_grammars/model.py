@@ -223,8 +223,8 @@ def _layer(f: _Layers, layer: int, h: Variable, keys: Variable) -> Variable:
     tape, p, rate, name = f.tape, f.p, f.config.core_dropout, f"layers.{layer}."
     h = residual_layer_norm(tape, p, name + "attention_norm", h, *_attention(f, layer, h, keys), rate, f.sites)
     network = name + "feed_forward"
-    fed = tape.linear(feed_forward_hidden(tape, p, network, h, rate, f.sites), p[network + ".out"])
-    return residual_layer_norm(tape, p, network + "_norm", h, fed, p[network + ".out_bias"], rate, f.sites)
+    output = tape.linear(feed_forward_hidden(tape, p, network, h, rate, f.sites), p[network + ".out"])
+    return residual_layer_norm(tape, p, network + "_norm", h, output, p[network + ".out_bias"], rate, f.sites)
 
 
 def _attention(f: _Layers, layer: int, h: Variable, keys: Variable) -> tuple[Variable, Variable]:

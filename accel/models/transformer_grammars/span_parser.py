@@ -53,8 +53,8 @@ class Config:
     n_tags: int = 0  # of the tags that the words' vectors learn beside the trees, an auxiliary loss; 0: none
 
     def __post_init__(self) -> None:
-        allowed = {"dropout": RATE, "encoder": one_of(ENCODERS), "d_affix": at_least(0), "n_tags": at_least(0)}
-        check(self, **{name: allowed.get(name, at_least(1)) for name in vars(self)})
+        rules = {"dropout": RATE, "encoder": one_of(ENCODERS), "d_affix": at_least(0), "n_tags": at_least(0)}
+        check(self, **{name: rules.get(name, at_least(1)) for name in vars(self)})
         check_width(self, "d_model", "n_heads", even=True)
         if self.vocabulary_size <= 2 + 2 * self.n_labels:
             but, least = f"no id is left for words beside {self.n_labels} labels", 3 + 2 * self.n_labels
@@ -147,8 +147,8 @@ def _gold_logqs(tape: Tape, scores: Variable, batch: Any) -> Variable:
     """Return log q = score - log Z of the gold trees [B]."""
     ops, xp, values = tape.ops, tape.xp, scores.value
     outputs = ops.span_logz(values, batch.offsets)
-    chosen = values[batch.spans, batch.labels]
-    gold = ops.embedding_vjp(chosen[:, None], (), xp.zeros((batch.n_labels, 1), values.dtype), batch.owners)[0][:, 0]
+    entries = values[batch.spans, batch.labels]
+    gold = ops.embedding_vjp(entries[:, None], (), xp.zeros((batch.n_labels, 1), values.dtype), batch.owners)[0][:, 0]
 
     def backward(d_out: Array) -> None:
         (gradient,) = ops.span_logz_vjp(-d_out, outputs, values, batch.offsets)

@@ -182,5 +182,5 @@ def _pool(
     pooled = tape.add(tape.op("embedding", w, first_row), attention("output", tape.reshape(out, -1, d)))
     x = layer_norm(tape, p, "chart.norm_3", pooled)
     hidden = tape.relu(linear(tape, p, "chart.feed_forward.in", x, "chart.feed_forward.in_bias"))
-    fed = linear(tape, p, "chart.feed_forward.out", hidden, "chart.feed_forward.out_bias")
-    return tape.add(x, fed), weights.ravel()
+    output = linear(tape, p, "chart.feed_forward.out", hidden, "chart.feed_forward.out_bias")
+    return tape.add(x, output), weights.ravel()

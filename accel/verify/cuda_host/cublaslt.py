@@ -148,12 +148,12 @@ class HostLibrary:
         self._of(pointer, kind).attributes[attribute] = value
 
     def _plan(
-        self, handle: int, operation: int, a: int, b: int, c: int, out: int, preference: int, asked: int,
+        self, handle: int, operation: int, a: int, b: int, c: int, out: int, preference: int, n_requested: int,
         results: int, count: int,
     ) -> None:  # fmt: skip
         self._of(handle, "")
         preferred = self._of(preference, "MatmulPreference").attributes
-        if preferred.get(Preference.MOST_WORKSPACE, 0) < WORKSPACE_NEEDED or asked < 1 or c != out:
+        if preferred.get(Preference.MOST_WORKSPACE, 0) < WORKSPACE_NEEDED or n_requested < 1 or c != out:
             raise Refused(INVALID, "too little workspace, no result asked for, or another C than D")
         product = self._product(operation, a, b, out, preferred)
         result = Algorithm.from_address(results)
@@ -166,7 +166,7 @@ class HostLibrary:
         layouts = [self._of(pointer, "MatrixLayout") for pointer in (a, b, out)]
         counts = {layout.attributes.get(Layout.BATCH_COUNT, 1) for layout in layouts}
         of_alignment = (Preference.ALIGNMENT_A, Preference.ALIGNMENT_B, Preference.ALIGNMENT_D)
-        seen = [
+        matrices = [
             Seen(*layout.numbers, layout.attributes.get(Layout.BATCH_STRIDE, 0), aligned[attribute])
             for layout, attribute in zip(layouts, of_alignment, strict=True)
         ]
@@ -177,7 +177,7 @@ class HostLibrary:
         if epilogue != Epilogue.NONE and described.attributes.get(Operation.BIAS_POINTER, 1) % BIAS_ALIGNED:
             raise Refused(NOT_SUPPORTED, "the bias, or its gradient, is missing or not aligned")
         compute, scale = described.numbers
-        product = Product(compute, *seen, transposed, counts.pop(), epilogue)  # type: ignore[arg-type]
+        product = Product(compute, *matrices, transposed, counts.pop(), epilogue)  # type: ignore[arg-type]
         if counts:
             raise Refused(INVALID, "the layouts are of batches of several sizes")
         _refuse(product, scale)
@@ -214,9 +214,9 @@ class HostLibrary:
 def multiply(problem: Problem, a: int, b: int, out: int, add: bool) -> None:
     """Compute what `device.multiply` asks of cuBLAS."""
     cupy_graphs.refuse("a product of cuBLAS")
-    seen = [Seen(x.type, x.rows, x.columns, x.pitch, x.stride, 1) for x in (problem.a, problem.b, problem.out)]
+    matrices = [Seen(x.type, x.rows, x.columns, x.pitch, x.stride, 1) for x in (problem.a, problem.b, problem.out)]
     transposed = problem.a.transposed, problem.b.transposed
-    product = Product(problem.compute, *seen, transposed, problem.batch, Epilogue.NONE)
+    product = Product(problem.compute, *matrices, transposed, problem.batch, Epilogue.NONE)
     _refuse(product, problem.out.type)
     cupy_array.count(cupy_array.KERNELS, "gemm")
     _compute(product, a, b, out, 1.0, float(add), 0)
@@ -229,15 +229,15 @@ def _refuse(product: Product, scale: int) -> None:
         raise Refused(NOT_SUPPORTED, f"compute {product.compute} of types {a.type}, {b.type} to {out.type}")
     if product.epilogue != Epilogue.NONE and out.type != Type.FLOAT32:
         raise Refused(NOT_SUPPORTED, "an epilogue of a product in float64")
-    turned = {Epilogue.SUMS_OF_A: (0, False), Epilogue.SUMS_OF_B: (1, True)}.get(product.epilogue)
-    if turned and (product.batch > 1 or product.transposed[turned[0]] != turned[1]):
+    factor = {Epilogue.SUMS_OF_A: (0, False), Epilogue.SUMS_OF_B: (1, True)}.get(product.epilogue)
+    if factor and (product.batch > 1 or product.transposed[factor[0]] != factor[1]):
         raise Refused(NOT_SUPPORTED, "sums of the factors of a batch, or of one that lies the other way")
     for matrix in (a, b, out):
         if not (0 < matrix.rows <= matrix.pitch and matrix.columns > 0):
             raise Refused(INVALID, f"{matrix}: no rows, or a leading dimension below their number")
     (m, k), (depth, n) = (
-        (x.columns, x.rows) if turned else (x.rows, x.columns)
-        for x, turned in zip((a, b), product.transposed, strict=True)
+        (x.columns, x.rows) if swap else (x.rows, x.columns)
+        for x, swap in zip((a, b), product.transposed, strict=True)
     )
     if (m, n) != (out.rows, out.columns) or k != depth:
         raise Refused(INVALID, f"a product of [{m}, {k}] and [{depth}, {n}] is not [{out.rows}, {out.columns}]")
@@ -251,7 +251,7 @@ def _compute(product: Product, a: int, b: int, out: int, alpha: float, beta: flo
         np.stack([_rounded(x, product.compute) for x in _matrices(address, matrix, product.batch)])
         for address, matrix in ((a, product.a), (b, product.b))
     ]
-    left, right = (x.swapaxes(1, 2) if turned else x for x, turned in zip(factors, product.transposed, strict=True))
+    left, right = (x.swapaxes(1, 2) if swap else x for x, swap in zip(factors, product.transposed, strict=True))
     real = DTYPES[Type(product.out.type)]
     values = np.matmul(left, right) * real(alpha)
     if product.epilogue == Epilogue.BIAS:

@@ -229,11 +229,11 @@ def wrapped(compute: Callable[[], Any]) -> ndarray:
 def elementwise(function: Callable[..., Any], *inputs: Any, out: Any = None, **options: Any) -> Any:
     count(KERNELS, function.__name__)
     (out,) = out if isinstance(out, tuple) else (out,)
-    plain, named = raw(inputs), raw_options(options)
+    plain, keywords = raw(inputs), raw_options(options)
     if out is None:
-        return wrapped(lambda: function(*plain, **named))
+        return wrapped(lambda: function(*plain, **keywords))
     there = raw(out)
-    done(lambda: np.copyto(there, function(*plain, **named), casting="same_kind"), there)
+    done(lambda: np.copyto(there, function(*plain, **keywords), casting="same_kind"), there)
     return out
 
 
@@ -246,8 +246,8 @@ def _method(name: str) -> Callable[..., Any]:
 
     def method(self: ndarray, *args: Any, **options: Any) -> ndarray:
         count(KERNELS, name)
-        arguments, named = raw(args), raw_options(options)
-        return wrapped(lambda: plain(self.on_device, *arguments, **named))
+        arguments, keywords = raw(args), raw_options(options)
+        return wrapped(lambda: plain(self.on_device, *arguments, **keywords))
 
     return method
 

@@ -43,11 +43,11 @@ def _function(name: str, kernels: int = 1, waits: bool = False) -> Callable[...,
 
     def function(*args: Any, **options: Any) -> Any:
         count(KERNELS, name, kernels)
-        arguments, named = raw(args), raw_options(options)
+        arguments, keywords = raw(args), raw_options(options)
         if not waits:
-            return wrapped(lambda: plain(*arguments, **named))
+            return wrapped(lambda: plain(*arguments, **keywords))
         count(SYNCHRONISATIONS, name)
-        result = plain(*arguments, **named)
+        result = plain(*arguments, **keywords)
         return tuple(map(ndarray, result)) if isinstance(result, tuple) else ndarray(result)
 
     return function

@@ -212,8 +212,8 @@ def _built(options: Sequence[str], program: str, suffix: str) -> str:
     if not path.exists():
         part = folder / f"{name}.{os.getpid()}.{get_ident()}{suffix}"
         command = [*COMPILER, *options, "-o", str(part)]
-        done = subprocess.run(command, input=program, text=True, capture_output=True)
-        if done.returncode:
-            raise RuntimeError(f"g++ refuses the kernels:\n{done.stderr}")
+        process = subprocess.run(command, input=program, text=True, capture_output=True)
+        if process.returncode:
+            raise RuntimeError(f"g++ refuses the kernels:\n{process.stderr}")
         part.replace(path)
     return str(path)

@@ -40,13 +40,13 @@ def race(library: ctypes.PyDLL, text: str, kernel: str, args: Sequence[Any]) -> 
     one_block = first.block == second.block
     threads = [f"thread {x.thread}" if one_block else f"block {x.block}, thread {x.thread}" for x in report.accesses]
     lines = _lines(library, [x.code for x in report.accesses])
-    done = [
+    acts = [
         f"{thread} {KINDS[x.kind]} it in {line}"
         for thread, x, line in zip(threads, report.accesses, lines, strict=True)
     ]
     where = f"block {first.block}: " if one_block else ""
     barrier = "no barrier between them" if one_block else "no barrier orders blocks"
-    return f"race at {_number(library, text, kernel, args, report.address)}: {where}{done[0]}, {done[1]}, and {barrier}"
+    return f"race at {_number(library, text, kernel, args, report.address)}: {where}{acts[0]}, {acts[1]}, and {barrier}"
 
 
 def _lines(library: ctypes.PyDLL, codes: Sequence[int]) -> list[str]:
@@ -54,8 +54,8 @@ def _lines(library: ctypes.PyDLL, codes: Sequence[int]) -> list[str]:
     lines = []
     for code in codes:
         command = ["addr2line", "-i", "-e", library._name, hex(code - 1)]  # code is where the call returns to
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        places = [re.sub(r"^.*/| \(discriminator \d+\)$", "", line) for line in done.stdout.splitlines()]
+        process = subprocess.run(command, capture_output=True, text=True, check=True)
+        places = [re.sub(r"^.*/| \(discriminator \d+\)$", "", line) for line in process.stdout.splitlines()]
         lines.append(" of ".join(dict.fromkeys((places[0], places[-1]))))
     return lines
 
@@ -66,9 +66,9 @@ def _names(text: str, kernel: str) -> list[str]:
     macros = {name: (arguments, body.replace("\\\n", "")) for name, arguments, body in PARAMETERS.findall(text)}
     words, before = signature[1] if signature else "", ""
 
-    def expanded(found: re.Match[str]) -> str:
-        arguments, body = macros.get(found[1], ("", found[0]))
-        for argument, value in zip(arguments.split(","), (found[2] or "").split(","), strict=False):
+    def expanded(match: re.Match[str]) -> str:
+        arguments, body = macros.get(match[1], ("", match[0]))
+        for argument, value in zip(arguments.split(","), (match[2] or "").split(","), strict=False):
             body = re.sub(rf"(?:##)?\b{argument.strip()}\b", value.strip(), body) if value else body
         return body
 

@@ -31,8 +31,8 @@ def no_position_bias(q: Any, k: Any, v: Any, r: Any, u: Any, w: Any, *rest: Any,
 
 
 def reads_past_its_sequence(q: Any, k: Any, v: Any, *rest: Any, **options: Any) -> Any:
-    mixed = v + np.nan_to_num(v[-1:], nan=7.0, posinf=7.0) * np.float32(1e-3).astype(v.dtype)
-    return cpu.causal_attention(q, k, mixed, *rest, **options)
+    changed_v = v + np.nan_to_num(v[-1:], nan=7.0, posinf=7.0) * np.float32(1e-3).astype(v.dtype)
+    return cpu.causal_attention(q, k, changed_v, *rest, **options)
 
 
 def gradient_forgets_a_bias(d_out: Any, outputs: Any, *arguments: Any, **options: Any) -> Any:

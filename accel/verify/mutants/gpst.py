@@ -114,12 +114,12 @@ def cells_by_last_word(scores: Any, offsets: Any, *, window: int) -> Any:
 
 
 def sentence_by_sentence(scores: Any, offsets: Any, *, window: int) -> Any:
-    return plain(scores, offsets, window=window, key=lambda s, b, own: (b, s, own))
+    return plain(scores, offsets, window=window, key=lambda s, b, order: (b, s, order))
 
 
 def mixed_sentences(scores: Any, offsets: Any, *, window: int) -> Any:
     """Order the cells of a step by their spans, whichever sentence they belong to."""
-    return plain(scores, offsets, window=window, key=lambda s, b, own: (s, own, b))
+    return plain(scores, offsets, window=window, key=lambda s, b, order: (s, order, b))
 
 
 def ranked(scores: Any, offsets: Any, order_of: Callable[[Any], Any]) -> Any:
@@ -132,7 +132,7 @@ def ranked(scores: Any, offsets: Any, order_of: Callable[[Any], Any]) -> Any:
 
 
 def ties_from_the_right(scores: Any, offsets: Any, *, window: int) -> Any:
-    order = ranked(scores, offsets, lambda own: np.lexsort((-np.arange(len(own)), own)))
+    order = ranked(scores, offsets, lambda part: np.lexsort((-np.arange(len(part)), part)))
     return cpu.pruned_chart(order, offsets, window=window)
 
 
@@ -142,7 +142,7 @@ def descending(scores: Any, offsets: Any, *, window: int) -> Any:
 
 def places_for_ranks(scores: Any, offsets: Any, *, window: int) -> Any:
     """Take argsort's answer for the rank of every point."""
-    ranks = ranked(scores, offsets, lambda own: np.argsort(np.argsort(own, kind="stable")))
+    ranks = ranked(scores, offsets, lambda part: np.argsort(np.argsort(part, kind="stable")))
     return cpu.pruned_chart(ranks, offsets, window=window)
 
 

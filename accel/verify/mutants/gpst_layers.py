@@ -45,11 +45,11 @@ def weights_without_maximum(scores: Any, vectors: Any, offsets: Any) -> Any:
 
 
 def empty_group_takes_the_next(scores: Any, vectors: Any, offsets: Any) -> Any:
-    mixed, weights = cpu.weighted_sum(scores, vectors, offsets)
+    sums, weights = cpu.weighted_sum(scores, vectors, offsets)
     for c in np.flatnonzero(np.diff(offsets) == 0):
         if offsets[c] < len(vectors):
-            mixed[c] = vectors[offsets[c]]
-    return mixed, weights
+            sums[c] = vectors[offsets[c]]
+    return sums, weights
 
 
 def gradient_of_fixed_weights(d_out: Any, outputs: Any, *arguments: Any) -> Any:

@@ -118,8 +118,8 @@ def numbers_restart_in_every_chunk(x: Any, rate: float, seed: int) -> Any:
 def last_chunk_of_a_scale_is_lost(d_out: Any, outputs: Any, x: Any, scale: Any, bias: Any) -> Any:
     d_x, d_scale, d_bias = cpu.layer_norm_vjp(d_out, outputs, x, scale, bias)
     if len(x) >= 2 * CHUNK_ROWS:
-        shown = d_out * (np.arange(len(x)) < len(x) // CHUNK_ROWS * CHUNK_ROWS - CHUNK_ROWS)[:, np.newaxis]
-        _, d_scale, _ = cpu.layer_norm_vjp(shown.astype(x.dtype), outputs, x, scale, bias)
+        d_rest = d_out * (np.arange(len(x)) < len(x) // CHUNK_ROWS * CHUNK_ROWS - CHUNK_ROWS)[:, np.newaxis]
+        _, d_scale, _ = cpu.layer_norm_vjp(d_rest.astype(x.dtype), outputs, x, scale, bias)
     return d_x, d_scale, d_bias
 
 
@@ -132,21 +132,21 @@ def one_chunk_of_a_row(d_out: Any, outputs: Any, table: Any, ids: Any) -> Any:
 def gradient_of_r_without(d_out: Any, lost: Any, outputs: Any, *arguments: Any, **options: Any) -> Any:
     """Return the gradients, but that of r without the queries that are lost, [N] bool."""
     gradients = list(cpu.causal_attention_vjp(d_out, outputs, *arguments, **options))
-    shown = d_out * ~lost[:, np.newaxis, np.newaxis]
-    gradients[3] = cpu.causal_attention_vjp(shown.astype(d_out.dtype), outputs, *arguments, **options)[3]
+    d_rest = d_out * ~lost[:, np.newaxis, np.newaxis]
+    gradients[3] = cpu.causal_attention_vjp(d_rest.astype(d_out.dtype), outputs, *arguments, **options)[3]
     return tuple(gradients)
 
 
 def ninth_sequence_is_lost(d_out: Any, outputs: Any, *arguments: Any, **options: Any) -> Any:
     query_offsets = arguments[6]
-    lost = np.arange(len(d_out)) >= query_offsets[min(GROUPS, len(query_offsets) - 1)]
-    return gradient_of_r_without(d_out, lost, outputs, *arguments, **options)
+    is_lost = np.arange(len(d_out)) >= query_offsets[min(GROUPS, len(query_offsets) - 1)]
+    return gradient_of_r_without(d_out, is_lost, outputs, *arguments, **options)
 
 
 def ninth_tile_of_queries_is_lost(d_out: Any, outputs: Any, *arguments: Any, **options: Any) -> Any:
     starts, lengths = arguments[6][:-1], np.diff(arguments[6])
-    lost = np.arange(len(d_out)) - np.repeat(starts, lengths) >= DISTANCE_SHARES * TILE
-    return gradient_of_r_without(d_out, lost, outputs, *arguments, **options)
+    is_lost = np.arange(len(d_out)) - np.repeat(starts, lengths) >= DISTANCE_SHARES * TILE
+    return gradient_of_r_without(d_out, is_lost, outputs, *arguments, **options)
 
 
 def rows_of_dropout_restart_in_every_tile(*arguments: Any, rate: float, seed: int) -> Any:

@@ -174,24 +174,24 @@ def plain_trees(
         return sorted(ways, key=lambda way: (-way[0], way[1]))[:count]
 
     short, trees = kept(count), []
-    for n, own in sentences(scores, offsets):
+    for n, sentence_scores in sentences(scores, offsets):
         row, child, remainder = ({} for _ in range(3))
         for i, j in spans_of(n):
             ways = (way for k in splits(i, j) for way in joined(child[i, k], remainder[k + 1, j], short))
             row[i, j] = best(ways, short)
-            every = [(s, ((i, j, label),)) for label, s in enumerate(own[i, j]) if s > -np.inf]
-            chosen = best(every, short)[labels]
+            every = [(s, ((i, j, label),)) for label, s in enumerate(sentence_scores[i, j]) if s > -np.inf]
+            label_ways = best(every, short)[labels]
             child[i, j] = best(
-                joined(chosen, row[i, j] if i < j else [(0.0, ())], short), count if n == j - i else short
+                joined(label_ways, row[i, j] if i < j else [(0.0, ())], short), count if n == j - i else short
             )
             child[i, j] = best([*child[i, j], *(bare if i == j and n > 1 else ())], short)
             remainder[i, j] = best(rest(child[i, j], row[i, j]), short)
         trees.append(last(child[0, n - 1]))
-    constituents = np.array([span for own in trees for _, tree in own for span in tree], np.int32).reshape(-1, 3)
+    constituents = np.array([span for forest in trees for _, tree in forest for span in tree], np.int32).reshape(-1, 3)
     return (
         np.cumsum([0, *map(len, trees)]),
-        np.array([score for own in trees for score, _ in own], float),
-        np.cumsum([0, *(len(tree) for own in trees for _, tree in own)]),
+        np.array([score for forest in trees for score, _ in forest], float),
+        np.cumsum([0, *(len(tree) for forest in trees for _, tree in forest)]),
         constituents[:, :2],
         constituents[:, 2],
     )

@@ -33,8 +33,8 @@ def aligned_at_the_start(q: Any, k: Any, v: Any, queries: Any, keys: Any, *, cau
 
 
 def keys_of_the_batch(q: Any, k: Any, v: Any, queries: Any, keys: Any, **options: Any) -> Any:
-    mixed = v + np.nan_to_num(v[-1:], nan=7.0, posinf=7.0) * np.float32(1e-3).astype(v.dtype) if len(v) else v
-    return cpu.dot_product_attention(q, k, mixed, queries, keys, **options)
+    changed_v = v + np.nan_to_num(v[-1:], nan=7.0, posinf=7.0) * np.float32(1e-3).astype(v.dtype) if len(v) else v
+    return cpu.dot_product_attention(q, k, changed_v, queries, keys, **options)
 
 
 def gradient_without_scale(d_out: Any, outputs: Any, q: Any, *rest: Any, **options: Any) -> Any:

@@ -112,8 +112,8 @@ def phrases_by_last_token(tokens: Any, compose: Any, direction: Any, offsets: An
 
 
 def reads_the_last_sentence(tokens: Any, *rest: Any, **options: Any) -> Any:
-    mixed = tokens + tokens[-1:] * np.float32(1e-3).astype(tokens.dtype)
-    nodes, weights, *_ = cpu.cky_pool(mixed, *rest, **options)
+    changed_tokens = tokens + tokens[-1:] * np.float32(1e-3).astype(tokens.dtype)
+    nodes, weights, *_ = cpu.cky_pool(changed_tokens, *rest, **options)
     return nodes, weights
 
 

@@ -51,7 +51,7 @@ def sparse_cases(draw: Callable) -> Case:
     examples = []
     for number, types in enumerate(draw(st.lists(position_types(5), min_size=1, max_size=3))):
         n, extra = len(types), draw(st.integers(0, 2), label="memory rows")
-        sets = [[j + extra for j in allowed] for allowed in stack_compose.attend_sets(types)]
+        sets = [[j + extra for j in keys] for keys in stack_compose.attend_sets(types)]
         if draw(st.booleans(), label="masked"):
             sets[draw(st.integers(0, n - 1), label="row without keys")] = []
         rows = np.random.default_rng(seed + number)

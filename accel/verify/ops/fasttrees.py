@@ -37,8 +37,8 @@ def tree_gate_cases(draw: Callable) -> Case:
     examples = []
     for number, length in enumerate(draw(numbers_of_rows)):
         widths = {"a": n, "b": n, "f": n * chunk, "x": n * chunk}
-        numbered = enumerate(widths.items(), seed + 4 * number)
-        examples.append({name: floats(regime, i, length, width) for i, (name, width) in numbered})
+        seeded_widths = enumerate(widths.items(), seed + 4 * number)
+        examples.append({name: floats(regime, i, length, width) for i, (name, width) in seeded_widths})
     return Case({}, examples)
 
 

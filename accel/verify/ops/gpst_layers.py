@@ -165,8 +165,8 @@ def batched_groups(case: Case) -> dict[str, Any]:
 
 
 def split_groups(outputs: Outputs, case: Case) -> list[Outputs]:
-    mixed = pieces(outputs[0], [len(e["sizes"]) for e in case.examples])
-    return list(zip(mixed, pieces(outputs[1], [sum(e["sizes"]) for e in case.examples]), strict=True))
+    sums = pieces(outputs[0], [len(e["sizes"]) for e in case.examples])
+    return list(zip(sums, pieces(outputs[1], [sum(e["sizes"]) for e in case.examples]), strict=True))
 
 
 def near_the_other_formula(shared: Example, example: Example, outputs: Outputs) -> None:
@@ -178,11 +178,11 @@ def near_the_other_formula(shared: Example, example: Example, outputs: Outputs) 
 def weights_of_groups(shared: Example, example: Example, outputs: Outputs) -> None:
     """IO-3 L1, and no sum leaves the range of its vectors."""
     groups = zip(*(pieces(x, example["sizes"]) for x in (outputs[1], example["vectors"])), outputs[0], strict=True)
-    for weights, vectors, mixed in groups:
+    for weights, vectors, total in groups:
         assert (weights >= 0).all() and abs(weights.sum() - len(weights[:1])) <= 1e-5
         low, high = vectors.min(axis=0, initial=0.0), vectors.max(axis=0, initial=0.0)
         slack = 1e-5 * np.maximum(np.abs(low), np.abs(high))
-        assert (mixed >= low - slack).all() and (mixed <= high + slack).all()
+        assert (total >= low - slack).all() and (total <= high + slack).all()
 
 
 def within_both_values(shared: Example, example: Example, outputs: Outputs) -> None:
@@ -191,8 +191,8 @@ def within_both_values(shared: Example, example: Example, outputs: Outputs) -> N
     values = (example["x"] + shared["bias"][example["roles"]])[:, 2 * d :].reshape(-1, 2, 1, d)
     if not shared["rate"]:
         low, high, slack = values.min(axis=1), values.max(axis=1), 1e-5 * np.abs(values).max(initial=1.0)
-        mixed = outputs[0].reshape(-1, 2, d)
-        assert (low - slack <= mixed).all() and (mixed <= high + slack).all()
+        means = outputs[0].reshape(-1, 2, d)
+        assert (low - slack <= means).all() and (means <= high + slack).all()
 
 
 def normalised(shared: Example, example: Example, outputs: Outputs) -> None:

@@ -68,8 +68,8 @@ def ref_pair_layers(shared: Example, example: Example, start: int) -> Outputs:
         rows = x @ of_layer["product"] if k else rows
         pairs = {"bias": of_layer["bias"], "n_heads": shared["n_heads"]} | drop[0]
         (attended,) = ref_pair_attention(pairs, {"x": rows, "roles": example["roles"]}, start)
-        added = {"x": x, "y": attended @ of_layer["output"]}
-        (x,) = ref_residual_norm({"bias": of_layer["output_bias"]} | drop[1], added, start)
+        terms = {"x": x, "y": attended @ of_layer["output"]}
+        (x,) = ref_residual_norm({"bias": of_layer["output_bias"]} | drop[1], terms, start)
         hidden = layers.bias_erf_gelu(x @ of_layer["inner"], of_layer["inner_bias"])
         numbers = start * hidden.shape[1] + np.arange(hidden.size).reshape(hidden.shape)
         hidden = hidden * randomness.keep_mask(numbers, shared["rate"], seeds[2]).astype(x.dtype)

@@ -51,7 +51,7 @@ def batched_types(case: Case) -> dict[str, Any]:
 def ref_attend_sets(shared: Example, example: Example, start: int) -> Outputs:
     types = example["types"]
     sets, relative = stack_compose.attend_sets(types), stack_compose.relative_positions(types)
-    rows = np.array([relative[i, j] for i, allowed in enumerate(sets) for j in allowed], int)
+    rows = np.array([relative[i, j] for i, keys in enumerate(sets) for j in keys], int)
     return (*csr(sets), rows, np.array(stack_compose.depths(types)))
 
 
