@@ -44,18 +44,18 @@ class Batch:
     compose : [N] bool
         Positions of type CNT1.
     query_offsets, key_offsets : [B+1] int64
-        Where each row's positions begin, and its keys: its memory, then its positions.
+        Where each row's positions begin, and where its keys begin: the keys are its memory, then its positions.
     row_offsets : [N+1] int64;  keys, relative : [E] int32
         The keys that a position may attend to, and their rows in the table of relative positions; None for a
         Transformer-XL.
     key_order : [S] int64
-        Where each key is in (memory, positions); None if no row has a memory.
+        The place of each key in the memories of all rows followed by all positions; None if no row has a memory.
     next_memory : [S'] int64
         The keys that are the memory of the next batch.
     trees, segment : [B] int32 (NumPy)
         The tree that a row reads, and which segment of it.
     n_labels, n_tokens : int
-        The positions with a label, and all that are no padding.
+        The number of positions with a label, and of all positions but the padding.
     """
 
     ids: Array
@@ -76,7 +76,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The sequence of one tree for a model; a Transformer Grammar alone has the last four fields."""
+    """The sequence of one tree for a model; only a Transformer Grammar has the last four fields."""
 
     ids: np.ndarray  # [n] int32
     labels: np.ndarray  # [n] int32
@@ -137,7 +137,7 @@ def encode_sequences(
 
 
 def assemble(sequences: list[Encoded], trees: np.ndarray, segment: np.ndarray, config: Config) -> Batch:
-    """Return the batch of the given segments: slices joined, and columns turned into rows of the keys."""
+    """Return the batch of one segment [B] of each tree [B]: slices are joined, and columns become numbers of keys."""
     length, depth = config.segment_length, config.memory_length
     begin = [int(s) * length for s in segment]
     end = [min(a + length, len(sequence.ids)) for a, sequence in zip(begin, sequences, strict=True)]

@@ -40,7 +40,7 @@ class ParserBatch:
     Attributes
     ----------
     ids, words, places : [P] int32
-        Every piece, the number of its word in the sentence (the start symbol has 0) and its own number in the word.
+        Every piece, the number of its word in the sentence (the start symbol has 0) and the piece's number in the word.
     bounds : [B+1] int64
         Where the pieces of each sentence begin.
     reverse : [P] int32
@@ -48,7 +48,7 @@ class ParserBatch:
     affixes : [P, AFFIXES] int32
         The affixes of the word of every piece; 0 for the start and the end symbol.
     before, after : [W + B] int32
-        Of every place between two words, the last piece before it and the first one after it.
+        For every place between two words or symbols, the last piece before it and the first piece after it.
     begins, ends : [S] int32
         The places where every span begins and ends.
     offsets : [B+1] int64
@@ -80,7 +80,7 @@ class ParserBatch:
 
 
 def span_number(n: int, i: Any, j: Any) -> Any:
-    """Return the number of the span of the words i to j among those of a sentence of n words.
+    """Return the number of the span (i, j), of the words i to j inclusive, in a sentence of n words.
 
     Examples
     --------
@@ -100,8 +100,9 @@ def pieces_of(vocabulary: Vocabulary, words: Sequence[str]) -> list[list[int]]:
 def encode_bracketed(
     path: str | Path, sentences: Iterable[Bracketed], vocabulary: Vocabulary, tags: Sequence[str] = ()
 ) -> tuple[list[Encoded], int]:
-    """Return the sentences of a treebank, without those with a chain of labels that the vocabulary does not have, and
-    the number of these. `tags` are those that are learned.
+    """Return the encoded sentences of a treebank, and the number of sentences that are left out.
+
+    A sentence is left out if the vocabulary lacks one of its chains of labels. `tags` are the tags to learn.
 
     Raises
     ------

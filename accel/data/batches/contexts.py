@@ -30,11 +30,11 @@ class SentencesBatch:
     contexts : [R+1] int64
         The first sentence of each context, and B.
     n_labels : int
-        N; of a padded batch without the padding.
+        N, without the padding of a padded batch.
     words, actions : [R+1] int64, or None
-        Where the words and the actions of each context begin, 2 n - 1 actions of n words.
+        Where the words and the actions of each context begin; a sentence of n words has 2 n - 1 actions.
     sizes : [2] int64, or None
-        Of a padded batch the words and the sentences without the padding.
+        How many words and sentences are not padding; None if the batch is not padded.
     """
 
     ids: Array
@@ -48,14 +48,14 @@ class SentencesBatch:
 
     @property
     def n_tokens(self) -> int:
-        """N without a padding."""
+        """N without the padding."""
         return self.n_labels
 
 
 def sent(ops: ModuleType, arrays: Mapping[str, np.ndarray]) -> dict[str, Array]:
-    """Return the arrays of a batch of contexts on a backend, with `words` and `actions` of `SentencesBatch`.
+    """Return the arrays of a batch of contexts in a backend's memory, with `words` and `actions` of `SentencesBatch`.
 
-    Raises ValueError for contexts that are none of these sentences.
+    Raises ValueError if `contexts` does not rise from 0 to the number of sentences.
     """
     offsets, contexts = arrays["offsets"], arrays["contexts"]
     if contexts[0] or contexts[-1] != len(offsets) - 1 or (np.diff(contexts) < 0).any():
@@ -76,7 +76,7 @@ def cut_contexts(
     Raises
     ------
     LineError
-        At its line: a sentence of more than `max_tokens` tokens.
+        At the line of a sentence of more than `max_tokens` tokens.
     """
     if max_tokens < 1:
         raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
@@ -117,7 +117,7 @@ class ContextBatches:
     micro_batch : int or None
         With a number, every batch is a list of micro-batches of at most so many contexts.
     shares_graphs : bool
-        Whether batches are padded to few shapes where the backend captures training steps.
+        Whether batches are padded to few shapes where the backend captures training steps as CUDA graphs.
     """
 
     def __init__(

@@ -16,11 +16,11 @@ from accel.data.files.lines import LineError, read_text_lines
 from accel.data.vocabularies.albert import FIRST, MASK, SEPARATOR, AlbertPieces
 
 SHARE, READ_AS_MASK, READ_AS_OTHER = 0.15, 0.8, 0.1
-"""Of the tokens those that are predicted; of these those that are read as MASK, and as a token drawn at random."""
+"""The share of the tokens that are predicted; of these, the shares that are read as MASK and as a random token."""
 
 
 def read_masked_text(path: str | Path, pieces: AlbertPieces, most: int) -> tuple[list[np.ndarray], int]:
-    """Return the ids of every line that has words, with its symbols, cut to `most` tokens, and how many were cut.
+    """Return the ids of every line that has words, with its symbols, cut to `most` tokens, and how many lines were cut.
 
     Raises
     ------
@@ -38,9 +38,9 @@ def read_masked_text(path: str | Path, pieces: AlbertPieces, most: int) -> tuple
 def masked_batches(
     sentences: list[np.ndarray], max_tokens: int, pieces: AlbertPieces, mask_seed: int, *, ops: ModuleType, **order: Any
 ) -> SizedBatches:
-    """Return batches of at most `max_tokens` tokens; what is masked follows from the seed, the epoch and the sentence.
+    """Return batches of at most `max_tokens` tokens; the masks depend on the seed, the epoch and the sentence.
 
-    So it is new in every epoch, and the same however a batch is cut into micro-batches or among processes.
+    So they are new in every epoch, and do not depend on how a batch is divided into micro-batches or among processes.
     `order` are the options of `SizedBatches`. A batch is a `SentenceBatch` with a label for every token, -1 for those
     that are not predicted.
     """
@@ -57,7 +57,10 @@ def masked_batches(
 
 
 def _masked(ids: np.ndarray, pieces: AlbertPieces, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens of a sentence as they are read, and the labels: of SHARE on average, of one at least."""
+    """Return the tokens of a sentence as the model reads them, and the labels.
+
+    On average, the share SHARE of the tokens has labels; at least one token has one.
+    """
     of_text = np.flatnonzero(~np.isin(ids, [pieces.ids[FIRST], pieces.ids[SEPARATOR]]))
     predicted = draw.permutation(of_text)[: max(1, int(SHARE * len(of_text) + draw.random()))]
     labels, inputs = np.full_like(ids, -1), ids.copy()

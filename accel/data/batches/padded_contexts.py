@@ -1,7 +1,7 @@
 """Batches of contexts padded to few sizes: batches of the same sizes share the CUDA graph of a training step.
 
-The padding are sentences of one or two words, after all others, in contexts of their own. Nothing of a batch's own
-sentences depends on them: they have no loss, and a chart of so few words has no more steps than the charts of others.
+The padding consists of sentences of one or two words, after all other sentences and in separate contexts. It changes
+nothing for the other sentences: it has no loss, and a chart of so few words has no more steps than other charts.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ LENGTH = 2  # words of a sentence of the padding, at most
 
 
 def padded(arrays: Mapping[str, np.ndarray], size_of: Callable[[int], int]) -> dict[str, np.ndarray]:
-    """Return the arrays of a batch on the host with as many words, sentences and contexts as `size_of` returns.
+    """Return the host arrays of a batch, padded so that its numbers of words, sentences and contexts are sizes.
 
-    It returns a size for at least so many. Also returns the `sizes` of `SentencesBatch`.
+    `size_of(n)` returns a size of n or more. The result also has the `sizes` of `SentencesBatch`.
     """
     offsets, contexts = arrays["offsets"], arrays["contexts"]
     n_words, n_sentences, n_contexts = int(offsets[-1]), len(offsets) - 1, len(contexts) - 1
@@ -38,7 +38,7 @@ def padded(arrays: Mapping[str, np.ndarray], size_of: Callable[[int], int]) -> d
 
 
 def _lengths(n_words: int, n_sentences: int, size_of: Callable[[int], int]) -> np.ndarray:
-    """Return the words of the padding's sentences, with which both numbers are sizes.
+    """Return the number of words of each sentence of the padding, so that both totals are sizes of `size_of`.
 
     >>> _lengths(30, 3, lambda n: -(-n // 4) * 4)
     array([2])

@@ -1,7 +1,8 @@
 """Batches of trees padded to few sizes: batches of the same sizes share the CUDA graph of a training step.
 
-The padding lies after everything else. Its positions have no label, attend to one another only, and are seen by none:
-no other number of a training step changes, but for the order in which a library adds the terms of a product.
+The padding lies after everything else. Its positions have no label and attend only to one another, and no other
+position attends to them. No other number of a training step changes, except by the order in which a library adds the
+terms of a product.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import numpy as np
 
 from accel.data.batches.assemble import Batch, Config
 
-PAIR_SIZES = 4  # for every power of two: there are many pairs, and each costs little
-PAIRS = 256  # that a position of the padding has, at most: one warp of a GPU walks over all of them
+PAIR_SIZES = 4  # for every power of two; few, because batches have many pairs, and each costs little
+PAIRS = 256  # the most pairs of one position of the padding: one warp of a GPU walks over all of them
 
 
 def padded(batch: Batch, config: Config, size_of: Callable[..., int]) -> Batch:
-    """Return a batch on the host with arrays of sizes that `size_of` returns for at least so many elements.
+    """Return a batch on the host whose arrays are padded to sizes; `size_of(n)` returns a size of n or more.
 
-    A batch of a model that reads distances between positions stays as it is, and an empty one, too.
+    An empty batch stays as it is, and so does a batch of a model that reads distances between positions.
     """
     if config.reads_distances or not len(batch.ids):
         return batch
@@ -50,7 +51,7 @@ def padded(batch: Batch, config: Config, size_of: Callable[..., int]) -> Batch:
 
 
 def _extended(x: Any, size: int, value: Any) -> np.ndarray:
-    """Return an array with so many elements, those beyond its own of this value.
+    """Return the array extended to `size` elements; the new ones have this value.
 
     >>> _extended(np.array([3, 4]), 3, -1)
     array([ 3,  4, -1])

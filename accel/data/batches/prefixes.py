@@ -38,14 +38,14 @@ Sets = tuple[Array, Array, Array]  # row_offsets [N+1] int64, keys [E] int32, re
 
 @dataclass(frozen=True)
 class Prefixes:
-    """N prefixes of T trees that are not whole trees, and the A different actions that follow them.
+    """N prefixes of T trees, without the whole trees, and the A different actions that follow the prefixes.
 
     Attributes
     ----------
     ids : [N] int32
         The last action of each prefix; closing actions come twice if the model reads them twice.
     compose : [N] bool
-        The first readings of closing actions.
+        Whether a position is the first reading of a closing action.
     restricted, unrestricted : (row_offsets [N+1] int64, keys [E] int32, relative [E] int32) or None
         The rows that each row attends to, with the STACK/COMPOSE rules and without; None if no head needs them.
     n_distances : int
@@ -55,7 +55,7 @@ class Prefixes:
     trees : [T] int (NumPy)
         The numbers of the trees in the corpus.
     action_of : [events] int64 (NumPy), offsets : [T+1] int64 (NumPy)
-        The action of each event of each tree.
+        For each event (an action of a tree), its number among the A actions; and where the events of each tree begin.
     """
 
     ids: Array
@@ -93,8 +93,9 @@ def read_prefixes(
 ) -> Iterator[Prefixes]:
     """Yield batches of the trees, sentence by sentence: `groups` says how many trees each sentence has.
 
-    A batch has at most `n_actions` different actions, or four times those of the longest tree, so that the path that is
-    read again where a sentence is cut stays a small part.
+    A batch has at most `n_actions` different actions, or four times the actions of the longest tree if that is more. A
+    sentence may be cut between two batches: the second one reads the shared prefix again. The limit keeps that part
+    small.
     """
     if sum(groups) != len(corpus):
         raise ValueError(f"groups of {sum(groups)} trees, but the corpus has {len(corpus)}")
@@ -155,7 +156,7 @@ class _Walk:
     """The positions of T trees, P in all, as a model reads them: segment by segment, with a memory."""
 
     types: np.ndarray  # [P] int8
-    source: np.ndarray  # [P] the place of the trees that is read
+    source: np.ndarray  # [P] the place, in all trees, that is read at each position
     offsets: np.ndarray  # [T+1]
     segment_offsets: np.ndarray  # [T+1]
     remembered: np.ndarray  # [segments, M] the position of the tree in each slot of the memory; -1: none
@@ -223,7 +224,7 @@ def _sets(config: Config, walk: _Walk, is_read: np.ndarray, row_of: np.ndarray) 
 
 
 def _numbered(is_new: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Return a number for every place: new places count up, others have the number of the tree before."""
+    """Return a number for every place: new places count up, others have the number of that place in the tree before."""
     lengths = np.diff(offsets)
     in_tree = np.arange(lengths.max()) < lengths[:, None]
     table = np.zeros(in_tree.shape, np.int64)

@@ -124,8 +124,8 @@ def encode_examples(
     Raises
     ------
     LineError
-        At its line: an empty sentence, a class that is none of `classes`, a label that is no score, a word outside a
-        closed vocabulary; and if there are no examples.
+        At the faulty line: an empty sentence, a class that is none of `classes`, a label that is no score, a word
+        outside a closed vocabulary; and if there are no examples.
     """
     numbers = {name: i for i, name in enumerate(classes)}
     ids: list[int] = []
@@ -159,7 +159,7 @@ def _score(path: str | Path, line: int, label: str) -> float:
 
 
 def without_long(examples: Examples, most: int) -> Examples:
-    """Return the examples of at most so many tokens with the symbols of a model."""
+    """Return the examples of at most `most` tokens, the symbols of a model included."""
     is_short = examples.sizes <= most
     lengths = examples.lengths
     ids = examples.ids[np.repeat(is_short, lengths.sum(axis=1))]
@@ -167,9 +167,10 @@ def without_long(examples: Examples, most: int) -> Examples:
 
 
 def cut_long(examples: Examples, most: int) -> tuple[Examples, int]:
-    """Return the examples with longer ones cut to so many tokens with the symbols of a model, and their number.
+    """Return the examples, cut to at most `most` tokens with the symbols of a model, and how many were cut.
 
-    Words are taken from the end of the sentence that is the longest, one by one. Raises ValueError if no word is left.
+    Words are cut one by one from the end of an example's longest sentence. Raises ValueError if `most` has no room for
+    a word of every sentence.
     """
     lengths, room = examples.lengths, most - examples.width - 1
     if room < examples.width:
@@ -209,8 +210,8 @@ class SentenceBatches:
     micro_batch : int or None
         With a number, every batch is a list of micro-batches of at most so many examples.
     charts : sequence of int or None
-        The heights of the charts that a model builds over the sentences, None for whole ones: a GPU gets their places
-        with the batch.
+        The heights of the charts that a model builds over the sentences; None: a whole chart. A GPU gets the layout of
+        these charts with the batch.
     """
 
     def __init__(
@@ -268,8 +269,8 @@ def _side_by_side(
 def sentence_batch(
     ops: ModuleType, arrays: dict[str, np.ndarray], n_labels: int, charts: Sequence[int | None] = ()
 ) -> SentenceBatch:
-    """Return a batch of arrays by name, in the memory of a backend, for charts of these heights."""
-    labels = ["labels"] if arrays["labels"].dtype == np.int32 else []  # or scores
+    """Return the batch of these arrays in the memory of a backend; `charts` as in `SentenceBatches`."""
+    labels = ["labels"] if arrays["labels"].dtype == np.int32 else []  # otherwise scores
     is_class = bool(labels) and int(arrays["labels"].min(initial=0)) >= 0
     uses: dict[str, Any] = {"attention": [("offsets", "offsets")], "recurrence": ["offsets"]}
     uses |= {"groups": ["ids", *labels] if is_class else ["ids"], "charts": [("offsets", height) for height in charts]}

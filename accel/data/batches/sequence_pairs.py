@@ -80,7 +80,7 @@ def read_parallel(source: Column, target: Column, split: Split = str.split) -> I
     Raises
     ------
     LineError
-        At its line: an empty sentence; a line that only one of the files has; as `read_texts` does.
+        At the faulty line: an empty sentence; a line that only one of the files has; as `read_texts` does.
     """
     for left, right in zip_longest(read_texts(source), read_texts(target)):
         if left is None or right is None:
@@ -103,13 +103,13 @@ def load_parallel(
     *,
     longer: bool = False,
 ) -> list[Pair]:
-    """Return the pairs of two files as ids; `longer` as `pair_batches` has it.
+    """Return the pairs of two files as ids; `longer` as in `pair_batches`.
 
     Raises
     ------
     LineError
-        As `read_parallel` does; a word outside a closed vocabulary; a pair of more than `max_tokens` ids, with its two
-        end symbols.
+        As `read_parallel` does; a word outside a closed vocabulary; a pair of more than `max_tokens` ids, its two end
+        symbols included.
     """
     pairs = enumerate(read_parallel(source, target, split), 1)
     return [_encode((source, target), line, sides, vocabulary, max_tokens, longer) for line, sides in pairs]
@@ -128,7 +128,7 @@ def size_of_pair(pair: Pair, longer: bool = False) -> int:
 def encode_pairs(
     path: str | Path, pairs: Iterable[TextPair], vocabulary: Vocabulary, max_tokens: int | None = None
 ) -> list[Pair]:
-    """Return as ids the pairs read from a file; raises LineError as `load_parallel` does."""
+    """Return the pairs read from a file as ids; raises LineError as `load_parallel` does."""
     return [_encode((path, path), x.line, (x.source, x.target), vocabulary, max_tokens) for x in pairs]
 
 

@@ -22,12 +22,12 @@ class SizedBatches:
     size_of : function
         Returns the size of an example from its number.
     assemble : function
-        Returns the batch of examples from their numbers, of which there may be none, and the number of the epoch.
+        Takes the numbers of examples, perhaps none, and the number of the epoch; returns the batch.
     names : two str
         The name of an example and of the unit of its size, for errors.
     seed : int or None
         A new order for each epoch, drawn from (seed, epoch): the next `pool` examples are sorted by size, so that those
-        of a batch are similar, and their batches shuffled. None keeps the order of the examples.
+        of a batch have similar sizes, and these batches are shuffled. None keeps the order of the examples.
     epochs : int or None
         How often each example comes; None: for ever.
     pool : int

@@ -40,7 +40,7 @@ class TextBatch:
     n_labels : int
         N.
     rate_scale : float
-        T by the usual length: a factor of the learning rate.
+        T divided by the usual length: a factor of the learning rate.
     fresh : bool
         Whether the columns begin here, so that no state is carried into this batch.
     """
@@ -69,8 +69,9 @@ def read_sentences(path: str | Path) -> Iterator[tuple[int, list[str]]]:
 def build_text_words(path: str | Path, least: int | None = None, size: int | None = None) -> Words:
     """Return the words that the training text has `least` times or more, in the order of their first occurrence.
 
-    The default is all words of a text with `<unk>`, and those seen twice of any other text, which gets an `<unk>` for
-    the others. With 1, a text without `<unk>` has a closed vocabulary. `size` is the most words to have.
+    By default, a text with `<unk>` gives all its words; any other text gives the words that occur twice or more, and an
+    `<unk>` for the rest. With 1 and no `size`, a text without `<unk>` has a closed vocabulary. `size` is the most words
+    to have.
     """
     words = build_words(words for _, words in read_text(path))
     least = least or (1 if words.unknown else 2)
@@ -86,7 +87,7 @@ def encode_text(path: str | Path, words: Words) -> np.ndarray:
     Raises
     ------
     LineError
-        At its line: a word outside the vocabulary of a training text without `<unk>`; as `read_text_lines` does.
+        At the faulty line: a word outside the vocabulary of a training text without `<unk>`; as `read_text_lines` does.
     """
     ids = array("i")
     for number, line in read_text(path):
@@ -96,7 +97,7 @@ def encode_text(path: str | Path, words: Words) -> np.ndarray:
 
 
 def encode_lines(lines: Iterable[Sequence[str]], words: Words) -> np.ndarray:
-    """Return [n] int32: lines given by their words as ids, each followed by `<eos>`.
+    """Return [n] int32: the ids of the words of every line, with that of `<eos>` after each line.
 
     Raises
     ------
@@ -114,7 +115,7 @@ def mean_steps(length: int) -> float:
     """
     means = ((HALVED, length / 2), (1.0 - HALVED, float(length)))
     return SHORTEST + sum(
-        share * 0.5 * erfc((steps - mean) / (SPREAD * 2.0**0.5))  # how probable so many steps are, or more
+        share * 0.5 * erfc((steps - mean) / (SPREAD * 2.0**0.5))  # the probability of so many steps or more
         for share, mean in means
         for steps in range(SHORTEST + 1, int(mean + 10 * SPREAD))
     )

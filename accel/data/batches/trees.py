@@ -39,7 +39,7 @@ class Batches:
         Rows of the global batch; process `rank` of `ranks` gets rows rank, rank + ranks, ..., and an empty batch if
         only other processes have rows left.
     ops : module
-        The backend that holds the arrays, and computes the structure unless it is that of a GPU.
+        The backend that holds the arrays. It also computes the structure, but for a GPU the CPU does that.
     seed : int or None
         A new order for each epoch, drawn from (seed, epoch); None keeps the corpus's order.
     epochs : int or None
@@ -96,7 +96,7 @@ class Batches:
         try:
             batch, self._state = next(self._source)
             if self._prefetch and self._ops.xp is not np:
-                self._ops.received()  # what the thread sent
+                self._ops.received()  # kernels wait for the copies that the thread began
         except BaseException:  # the end, an error or an interrupt: the next call starts again from here
             self.close()
             raise
@@ -167,7 +167,7 @@ class Batches:
         return encode_sequences(self._corpus, self._vocabulary, self._config, ops, trees)
 
     def _next(self, state: State) -> tuple[State, list[int]]:
-        """Return the state one batch on, and the rows that start a tree."""
+        """Return the state after one more batch, and the rows that start a tree in it."""
         epoch, position = state["epoch"], state["position"]
         trees, segments = list(state["trees"]), list(state["segments"])
         starting_rows = []

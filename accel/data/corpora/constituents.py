@@ -27,7 +27,7 @@ class Bracketed(NamedTuple):
 
 
 def constituents(tree: Tree) -> list[Constituent]:
-    """Return the chain of labels and the first and last word of every span that has one, outer ones first.
+    """Return the chain of labels and the first and last word of every span that has a label, outer ones first.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def tree_of(chains: Iterable[Constituent], sentence: Sequence[str]) -> Tree:
     Tree('(S hi :--RRB-)')
     """
     children: list[Tree | str] = []
-    begins: list[int] = []  # the first word of each
+    begins: list[int] = []  # the first word of each child
     agenda = sorted(chains, key=lambda x: (x[2], -x[1]), reverse=True)
     for position, word in enumerate(sentence):
         children.append(word.replace("(", "-LRB-").replace(")", "-RRB-"))
@@ -92,7 +92,7 @@ def read_bracketed(
 ) -> tuple[list[Bracketed], int]:
     """Return the sentences of a treebank, without those of more than `max_words` words, and the number of these.
 
-    `with_tags` keeps the tags beside the trees from which the reading drops them.
+    `with_tags` returns the part-of-speech tags, too, although the reading drops them from the trees.
 
     Raises
     ------

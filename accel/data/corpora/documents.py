@@ -1,7 +1,7 @@
-"""Running text of any size: documents, which blank lines end, and their sentences, encoded once into ids on the disk.
+"""Running text of any size: documents with blank lines between them, and their sentences, encoded once as ids on disk.
 
-A sentence ends with its document, or at a final mark that a capital follows, or at any final mark. Or every line is a
-sentence. WikiText has a paragraph a line, and an article begins with its title.
+A sentence ends with its document, or at a final mark before a capital; an option lets it end at any final mark, another
+makes every line a sentence. WikiText has a paragraph a line, and an article begins with its title.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DTYPES = {
     "files": np.int64, "long": np.int64,
 }  # fmt: skip
 LONG = ("refuse", "cut", "skip")
-"""What may become of a sentence of more tokens than a context has."""
+"""What to do with a sentence of more tokens than a context has."""
 _OPENING = "\"'`“‘«([{"
 _CLOSING = "\"'”’»)]}"
 _MARKS = (".", "!", "?", "…")
@@ -49,9 +49,9 @@ class Documents:
     Attributes
     ----------
     path : Path
-        Of the text, or of the first of its files.
+        The path of the text, or of the first of its files.
     ids : [N] int32
-        Its tokens, sentence after sentence.
+        The tokens, sentence after sentence.
     begins_word : [N] bool
         False for the second and later pieces of a word.
     sentences : [S+1] int64
@@ -61,7 +61,7 @@ class Documents:
     lines : [S] int64
         The line of its file where each sentence begins, from 1.
     paths : tuple of Path
-        All its files.
+        All files of the text.
     files : [F] int64
         The first sentence of each file.
     long : [L] int64
@@ -115,10 +115,10 @@ def read_documents(
     Parameters
     ----------
     sentence_a_line, any_case : bool
-        Every line is a sentence; or a final mark ends one, whatever follows, see `split_sentences`.
+        Every line is a sentence; or a final mark ends a sentence before any word, see `split_sentences`.
     wikitext : bool
         Every line is a paragraph or a heading between equals signs, which is a sentence. A document begins with a
-        heading between single ones that follows a blank line.
+        heading between single equals signs that follows a blank line.
     file_is_document : bool
         The file is one document; blank lines end sentences only.
 
@@ -175,8 +175,8 @@ def split_sentences(words: Iterable[tuple[int, str]], *, any_case: bool = False)
 
     A sentence ends after a full stop, a question or exclamation mark, or dots, and after closing quotes and brackets
     that follow, if the next word begins with a capital or opens a quotation or bracket, unless the last word is a title
-    or initials. A straight quotation mark between blanks closes. With `any_case` the next word may also begin with a
-    small letter or a digit, but dots end no sentence: for text in lower case.
+    or initials. A straight quotation mark between blanks is a closing one. With `any_case` the next word may also begin
+    with a small letter or a digit, but dots end no sentence: for text in lower case.
 
     Examples
     --------
@@ -228,15 +228,17 @@ def load_documents(
     ----------
     path : one file, or several that are read one after the other
     longest : int or None
-        How many tokens a sentence may have, for `long`: "cut" makes several sentences of a longer one, between words
-        where that is possible; "skip" leaves it out; "refuse" keeps it, for `cut_contexts` to refuse.
+        How many tokens a sentence may have.
+    long : "cut", "skip" or "refuse"
+        What to do with a longer sentence. "cut" makes several sentences of it, between words where that is possible;
+        "skip" leaves it out; "refuse" keeps it, and `cut_contexts` refuses it.
     reading : options of `read_documents`
 
     Raises
     ------
     LineError
-        As `read_documents` does; at its line, a sentence with a word that the vocabulary does not have; if no sentence
-        is left.
+        As `read_documents` does; at the line of a sentence with a word that the vocabulary does not have; if no
+        sentence is left.
     """
     paths = [Path(path)] if isinstance(path, (str, Path)) else list(path)
     if long not in LONG:

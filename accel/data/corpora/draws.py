@@ -1,7 +1,7 @@
 """Files of drawn trees, a line each: ``i ||| log-probability ||| tree``, with i the number of the sentence from 0.
 
-RNNG (Dyer et al., 2016) draws with replacement and writes log q, that of a single draw. `grove propose --sample` draws
-without replacement and writes the log-probability of the tree to be among those drawn.
+RNNG (Dyer et al., 2016) draws with replacement and writes log q, the log-probability of the tree in a single draw.
+`grove propose --sample` draws without replacement and writes the log-probability that the tree is among the drawn ones.
 """
 
 from __future__ import annotations
@@ -69,18 +69,20 @@ def stream_draws(
 def beside(
     path: str | Path, drawn: Iterable[tuple[list[Sentence], list[Draw]]], certain: Sequence[list[Sentence]]
 ) -> Iterator[tuple[list[Sentence], list[Draw]]]:
-    """Yield, of every sentence with draws, trees that are taken in any case and the others that are drawn (IS-2).
+    """Yield, for every sentence, the certain trees and the other drawn trees, and all of them as draws (IS-2).
 
-    A sentence without draws has neither: what its certain trees leave out could not be estimated.
+    Both lists are empty for a sentence without draws, because the sum over the trees outside `certain` cannot be
+    estimated.
 
     Parameters
     ----------
     path
-        Of the draws, for errors.
+        The file of the draws, for errors.
     drawn : iterable of trees and draws
-        Without replacement. A sentence after the last one has no draws.
+        Drawn without replacement. Sentences after the last one have no draws.
     certain : [S] lists of Sentence
-        Each of them is a draw, too, with log-probability 0, at the line of the first one that is drawn.
+        Trees that are used in any case. Each becomes a draw with log-probability 0, at the line of the sentence's first
+        drawn tree.
 
     Raises
     ------
@@ -99,7 +101,7 @@ def beside(
 
 
 def _joined(certain: list[Sentence], trees: list[Sentence], draws: list[Draw]) -> tuple[list[Sentence], list[Draw]]:
-    """Return the trees of a sentence that are certain and the other drawn ones, and all of them as draws."""
+    """Return the certain trees of a sentence and its other drawn trees, and all of them as draws."""
     line, known_trees = trees[0].line, {sentence.tree for sentence in certain}
     others = [draw for draw in draws if trees[draw.tree].tree not in known_trees]
     logps = [0.0] * len(certain) + [draw.logp for draw in others]

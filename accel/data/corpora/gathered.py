@@ -1,6 +1,6 @@
 """The sentences that a model of trees is asked about, with their proposals, gold trees and documents.
 
-Some are skipped: they keep their place and the reason, and the models read no proposals of them.
+Some sentences are skipped: each keeps its place and has a reason, and models do not read its proposals.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def given_proposals(
 ) -> Sentences:
     """Return sentences whose only proposals are `trees`, or whose proposals are given: from a file or from memory.
 
-    The options are those of `gather`, of a file of proposals; `left_out` is that of `read_single`, of a file of trees.
+    For a file of proposals, `of_file` are the options of `gather`. For a file of trees, `read_single` fills `left_out`.
     """
     if isinstance(proposals, Path):
         stream = partial(stream_proposals, proposals, reading, numbered=of_file.get("numbered", False))
@@ -94,7 +94,7 @@ def given_proposals(
 
 
 def _different(number: int, group: Trees, reading: Reading) -> list[Sentence]:
-    """Return the different proposals of a sentence; LineError with its number if their words differ."""
+    """Return the different proposals of a sentence; LineError with the sentence's number if their words differ."""
     try:
         sentences = list(read_given(group, reading))
     except LineError as error:
@@ -142,17 +142,19 @@ def gather(
     Parameters
     ----------
     stream : function
-        Yields the proposals of every sentence of the file; with `quiet=True` once more. What can be read only once, as
-        a pipe, is copied to a temporary file: the `lines` are then given.
+        Yields the proposals of every sentence of the file; each later reading calls it again with `quiet=True`. An
+        input that can be read only once, such as a pipe, is copied to a temporary file; `stream` then gets its `lines`,
+        too.
     check : function
-        Raises for proposals of a sentence, if it is not too long, that cannot be used.
+        Gets the proposals of every sentence that has some and is not too long; raises if they cannot be used.
 
     Raises
     ------
     LineError
         As the readers do, and for proposals whose words are not those of the gold tree.
     ValueError
-        If the numbers of sentences differ; if the model reads documents, and neither `gold` nor `documents` gives them.
+        If the numbers of sentences differ; if the model reads documents, and neither `gold` nor `documents` gives them;
+        if it reads sentences, and `documents` is given; if every sentence is skipped.
     """
     if reading.documents == "none" and documents is not None:
         raise ValueError(f"{documents}: the model was trained on sentences, not on documents")
@@ -207,9 +209,9 @@ def gather(
 
 
 def _copied(path: Path, stream: Stream) -> tuple[Stream, Stream]:
-    """Return functions that yield the proposals of what can be read once: while it is copied, and from the copy.
+    """Return two functions that yield the proposals of an input that can be read only once.
 
-    The copy is deleted with the second function.
+    The first copies the input while it reads; the second reads the copy, which is deleted with this function.
     """
     number, name = mkstemp(prefix="grove-")
     os.close(number)
@@ -237,7 +239,7 @@ def _other_words(path: Path, group: list[Sentence], gold: Path | None, gold_sent
 
 
 def summary(sentences: Sentences) -> Iterator[tuple[str, str]]:
-    """Yield names and values: how many sentences and words are used, of how many, and why others are skipped."""
+    """Yield names and values: how many of all sentences and words are used, and why the others are skipped."""
     reasons = Counter("too many words" if " more than " in reason else reason for reason in sentences.reasons if reason)
     used_lengths = [n for n, reason in zip(sentences.n_words, sentences.reasons, strict=True) if not reason]
     n_words, all_lengths = sum(filter(None, used_lengths)), sentences.n_words

@@ -72,12 +72,12 @@ def stems_with(folder: str | Path, ends: Sequence[str]) -> list[str]:
 
 
 def find_stem(folder: str | Path, ends: Sequence[str], names: Sequence[str], option: str) -> str | None:
-    """Return the stem of the files with all endings that has one of the names, or begins with it; None if none has.
+    """Return the stem that is one of the names or begins with one, and has all endings; None if there is none.
 
     Raises
     ------
     ValueError
-        If several stems do; the message names the option.
+        If there are several such stems; the message names the option.
     """
     stems = stems_with(folder, ends)
     exact = [stem for stem in stems if stem in names]

@@ -19,7 +19,7 @@ from refimpl.trees import words
 
 @dataclass(frozen=True)
 class ProposalFile:
-    """The proposals of the sentences of a file, which is read anew whenever somebody iterates: one sentence at a time.
+    """The proposals of the sentences of a file, which every iteration reads anew, one sentence at a time.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ def stream_proposals(
 ) -> Iterator[list[Sentence]]:
     """Yield the different proposals of every sentence; in the numbered form a sentence may have none.
 
-    The progress is shown, unless `quiet`. `lines` are those of the file, if they come from elsewhere than from it.
+    The progress is shown, unless `quiet`. `lines`, if given, are read instead of the file.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def stream_proposals(
         As `accel.data.corpora.treebank.read_sentences` does, and at the line of a tree whose words are not those of
         the sentence's first tree.
     LineError
-        At a line whose number is not a number, or is not above the last one.
+        In the numbered form, at a line without a number, or with one that is not above the last.
     """
     documents = "column" if numbered else "blank"
     whole, last = replace(reading, leave_out_untagged=False, documents=documents), 0

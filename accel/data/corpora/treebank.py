@@ -91,12 +91,12 @@ def read_sentences(
 ) -> Iterator[Sentence]:
     """Yield the trees of a file, plain, .xz or .gz, one at a time; the lines of those left out go into `left_out`.
 
-    The progress is shown, unless `quiet`. `lines` are those of the file, if they come from elsewhere than from it.
+    The progress is shown, unless `quiet`. `lines`, if given, are read instead of the file.
 
     Raises
     ------
     LineError
-        At its line and column: an ill-formed tree, a byte that is not UTF-8, a line without its document's name,
+        At the faulty line and column: an ill-formed tree, a byte that is not UTF-8, a line without its document's name,
         a broken archive, a file without trees, a tree without tags where tags are to be dropped.
     """
     empty, lines = True, read_lines(path) if lines is None else lines
@@ -183,7 +183,7 @@ def tags(tree: Tree) -> list[str] | None:
 
 
 class Survey(NamedTuple):
-    """What trees have: the share of their words that have a tag of their own, and whether any has the other two."""
+    """What trees have: the share of words with a tag of their own, and whether any tree has traces or function tags."""
 
     tagged: float
     traces: bool
@@ -191,7 +191,7 @@ class Survey(NamedTuple):
 
 
 def survey(path: str | Path, reading: Reading, count: int = 1000) -> Survey:
-    """Return what the first trees of a file have; raises as `read_sentences` does."""
+    """Return the survey of the first `count` trees of a file; raises as `read_sentences` does."""
     n_words = n_tagged = 0
     labels: set[str] = set()
     for sentence in islice(read_sentences(path, replace(reading, drop_preterminals=False)), count):
@@ -215,7 +215,7 @@ def read_treebank(path: str | Path, reading: Reading = Reading()) -> Iterator[Tr
 
 
 def encode_trees(trees: Iterable[Tree], vocabulary: Vocabulary, before: Sequence[int] = ()) -> Corpus:
-    """Return a corpus of trees in memory, each after the actions `before` it."""
+    """Return a corpus of trees in memory, each with the action ids `before` in front of its own."""
     trees = list(trees)
     ids = [[*before, *vocabulary.encode(tree)] for tree in trees]
     actions = np.array([i for tree in ids for i in tree], np.int32)

@@ -16,18 +16,18 @@ from typing import BinaryIO
 
 BROKEN = (
     zipfile.BadZipFile,
-    NotImplementedError,  # of zipfile
+    NotImplementedError,  # zipfile raises it
     tarfile.TarError,
     lzma.LZMAError,
     gzip.BadGzipFile,
     zlib.error,
     EOFError,
 )
-"""The errors of a file that is no archive, or a damaged one."""
+"""The errors that reading raises if a file is no archive, or a damaged one."""
 
 
 def archive_of(path: Path) -> Path | None:
-    """Return the parent of a path that is a file, if there is one."""
+    """Return the archive that a path leads into: the parent that is a file; None if there is none."""
     return next((parent for parent in path.parents if parent.is_file()), None)
 
 
@@ -42,7 +42,7 @@ def open_member(archive: Path, name: str) -> BinaryIO:
             return io.BytesIO(packed.extractfile(member).read())  # type: ignore[union-attr]
     except KeyError:
         raise FileNotFoundError(errno.ENOENT, "no such file in this archive", f"{archive}/{name}") from None
-    except RuntimeError as error:  # of zipfile: encrypted, or packed in an unknown way
+    except RuntimeError as error:  # zipfile raises it: encrypted, or packed in an unknown way
         raise zipfile.BadZipFile(str(error)) from error
 
 
@@ -65,7 +65,7 @@ def find_member(archive: Path, name: str) -> Path:
     Raises
     ------
     FileNotFoundError, ValueError
-        If there is none, or several; if the file is not an archive.
+        If there is no such file; if there are several, or `archive` is not an archive.
     """
     matches = [member for member in names_in(archive) if f"/{member}".endswith(f"/{name}")]
     if not matches:
@@ -90,8 +90,8 @@ def no_archive(path: Path, error: Exception, wanted: str) -> str:
 
 def cause(error: Exception) -> str:
     """Return the reason of one of BROKEN in a few words."""
-    text = str(error)
-    return "no form of tar or zip" if text.startswith("file could not be opened") else text  # a list of all forms
+    text = str(error)  # where it begins with "file could not be opened", tarfile lists all forms that it tried
+    return "no form of tar or zip" if text.startswith("file could not be opened") else text
 
 
 def _members(archive: Path) -> list[str]:

@@ -16,7 +16,7 @@ from refimpl.trees import START, ActionType, Tree, TreeError, action_type, actio
 _WORD = r"[^ \t\r\n\f\v()]+"
 _TOKEN = re.compile(
     rf"\(({_WORD})[ \t]+({_WORD})[ \t]*\)|(\((?:{_WORD})?|\)|{_WORD})"
-)  # a tag and its word, or one of them
+)  # a tag and its word; or else a bracket, with or without a label, or a word
 NOTHING_LEFT = "empty constituent: nothing but traces"
 
 
@@ -36,7 +36,7 @@ def read_trees(
     drop_function_tags: bool = False,
     drop_preterminals: bool = False,
 ) -> Iterator[Tree]:
-    """Yield the trees of decoded lines in brackets.
+    """Yield the bracketed trees in lines of text.
 
     Spec: TREE-4.  The three switches change every tree as the functions without_... below do (TREE-6).
 
@@ -53,7 +53,7 @@ def read_trees(
 
 
 class Brackets:
-    """The trees of lines, which are given one after another; all errors are TreeErrors. Spec: TREE-4, TREE-6.
+    """A reader of trees, which gets the lines one after another; all errors are TreeErrors. Spec: TREE-4, TREE-6.
 
     >>> brackets = Brackets()
     >>> [read.tree for read in brackets.read(1, "(X y) (S (NP bird)")], brackets.is_open
@@ -85,7 +85,10 @@ class Brackets:
             raise TreeError(*self._start(), f"unclosed bracket: ({_short(self._opened[0].label)}")
 
     def _build(self, tokens: Iterable[tuple[str, str, str]], line: int = 0, text: str = "") -> Iterator[Read]:
-        """Yield the trees that end with these tokens, each a tag and its word, a word, or a bracket or word."""
+        """Yield the trees that are complete after these tokens.
+
+        A token is (tag, word, ""), ("", word, "") or ("", "", bracket or word).
+        """
         stack, (drop_traces, drop_function_tags, drop_tags) = self._opened, self._drops
         for number, (tag, word, token) in enumerate(tokens):
             if tag and word != START and stack and stack[-1].label:  # the same as three tokens, in one step
@@ -161,7 +164,7 @@ class Brackets:
 
 
 class _Open:
-    """A constituent that is open: its label and children, the number of its words that no tag was taken off, and
+    """A constituent that is open: its label and children, the number of words that stood directly in its bracket, and
     whether a trace was dropped from it."""
 
     __slots__ = ("label", "children", "n_bare", "has_lost")
@@ -176,7 +179,7 @@ def _error(line: int, text: str, number: int, reason: str) -> TreeError:
 
 
 def _column(text: str, number: int) -> int:
-    """Return the column, from 1, of the token of that number, from 0."""
+    """Return the column (from 1) of token `number` (from 0)."""
     return next(islice(_TOKEN.finditer(text), number, None)).start() + 1
 
 
@@ -231,7 +234,7 @@ def without_function_tags(tree: Tree) -> Tree:
 
 
 def _changed(tree: Tree, brackets: Brackets) -> Tree | None:
-    """Return what is left of a tree; None if it is nothing."""
+    """Return a tree as `brackets` reads it, without what it drops; None if nothing is left."""
     tokens = {
         ActionType.ONT: lambda action: ("", "", action),
         ActionType.T: lambda action: ("", action, ""),

@@ -1,4 +1,4 @@
-"""Texts of files with a JSON object in every line, under the names of their fields."""
+"""Texts from files with a JSON object in every line; each text is the value of one field, given by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Field:
 
 
 def json_value(path: str | Path, number: int, line: str) -> Any:
-    """Return the value of a line of JSON; LineError if it is none, or text in it has half of a pair of surrogates."""
+    """Return the value of a line of JSON; LineError if it is not JSON, or has half of a surrogate pair."""
     try:
         value = json.loads(line)
         if "\\ud" in line.lower():
@@ -39,12 +39,12 @@ def json_value(path: str | Path, number: int, line: str) -> Any:
 
 
 def read_texts(source: str | Path | Field) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of every line, or of the field in every line.
+    """Yield the number of every line, and its text or, for a `Field`, the text of that field.
 
     Raises
     ------
     LineError
-        At its line: no JSON object, no such field, no text in it; as `json_value` and `read_lines` do.
+        At the faulty line: no JSON object, no such field, no text in it; as `json_value` and `read_lines` do.
     """
     if not isinstance(source, Field):
         yield from read_lines(source)

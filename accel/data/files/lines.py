@@ -49,7 +49,7 @@ def place(path: str | Path, line: int = 0, column: int = 0) -> str:
 
 @contextmanager
 def errors_at(path: object, line: int) -> Iterator[None]:
-    """Raise a ValueError that is raised inside as a LineError at this line; a LineError names its own place."""
+    """Turn a ValueError that is raised inside into a LineError at this line; a LineError stays as it is."""
     try:
         yield
     except LineError:
@@ -59,12 +59,12 @@ def errors_at(path: object, line: int) -> Iterator[None]:
 
 
 def is_standard(path: str | Path | None) -> bool:
-    """Return whether a path is the name of standard input or output, such as /dev/stdout for a file to write."""
+    """Return whether a path is "-" or /dev/stdout: standard input, or standard output for a file to write."""
     return str(path) in (STANDARD, "/dev/stdout")
 
 
 def open_bytes(path: str | Path) -> BinaryIO:
-    """Return the file opened for reading, unpacked; "-" is what standard input still has."""
+    """Return the file, opened for reading and unpacked; for "-" the rest of standard input."""
     if is_standard(path):
         return io.BytesIO(sys.stdin.buffer.read())
     packed = archive.archive_of(Path(path))
@@ -74,7 +74,9 @@ def open_bytes(path: str | Path) -> BinaryIO:
 
 
 def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:
-    """Yield the files of a folder or an archive whose names end with `suffix`, opened; or the file itself.
+    """Yield the path and the opened stream of every file of a folder or an archive whose name ends with `suffix`.
+
+    If `path` itself has the suffix, it is the only file.
 
     Raises
     ------
@@ -106,8 +108,8 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Generator[tu
     Raises
     ------
     LineError
-        At its line: a byte that is not UTF-8, or is 0, a broken archive; a file without lines, or of lines that end
-        with carriage returns alone.
+        At the faulty line: a byte that is not UTF-8, or is 0, a broken archive; a file without lines, or of lines that
+        end with carriage returns alone.
     """
     number = 0
     try:
@@ -174,7 +176,7 @@ _ARCHIVES = {
     b"\xfd7zXZ\0": "an xz archive: let its name end in .xz",
     b"PK\3\4": "a zip archive: unpack it first",
 }
-"""What a file is that begins with these bytes, and what to do."""
+"""What a file that begins with these bytes is, and what to do with it."""
 
 
 def _not_utf8(raw: bytes, place: int, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Files that have their name only once they are complete; the old one stays until then."""
+"""Files that get their name only when they are complete; an old file of that name stays until then."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _descriptor(path: Path) -> int | None:
 
 @contextmanager
 def named(name: str) -> Iterator[None]:
-    """Name the file in an OSError that has no name, as one of writing to an open file, on a full disk."""
+    """Add the file's name to an OSError that has none, such as that of a write to an open file on a full disk."""
     try:
         yield
     except OSError as error:
@@ -37,8 +37,8 @@ def named(name: str) -> Iterator[None]:
 def replaced(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write, which replaces the old one only when it is complete.
 
-    Of a link, the file that it names is replaced. A device or a pipe, such as /dev/null, is written as it is, and a
-    file that is open, such as /dev/fd/3, where it has come to.
+    If `path` is a link, the file that it points to is replaced. A device or a pipe, such as /dev/null, is written
+    directly. An open file, such as /dev/fd/3, is written directly, too, from its current position on.
 
     Raises
     ------
@@ -59,8 +59,9 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
 def growing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write, which replaces the old one when it is complete, and is called `<path>.part` until then.
 
-    What was flushed stays there if the work is interrupted: a KeyboardInterrupt names the file. Such a file of earlier
-    work is kept, and the new one called `<path>.2.part`. A device, a pipe or an open file is written as it is.
+    If the work is interrupted, the flushed bytes stay in that file, and the KeyboardInterrupt names it. If earlier work
+    has left such a file, it is kept, and the new one is called `<path>.2.part`. A device, a pipe or an open file is
+    written directly.
 
     Raises
     ------
@@ -84,7 +85,7 @@ def growing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _renamed(path: Path, temporary: Path) -> Iterator[BinaryIO]:
-    """Yield the temporary file of `path`, which gets its name when it is complete; OSError names `path`."""
+    """Yield a temporary file, which is renamed to `path` when it is complete; an OSError names `path`."""
     try:
         descriptor = _descriptor(path)
         with open(temporary if descriptor is None else os.dup(descriptor), "wb") as file:
@@ -92,6 +93,6 @@ def _renamed(path: Path, temporary: Path) -> Iterator[BinaryIO]:
         if temporary != path:
             os.replace(temporary, os.path.realpath(path))
     except OSError as error:
-        if error.filename not in (None, str(temporary)):  # of another file
+        if error.filename not in (None, str(temporary)):  # the error is about another file
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error

@@ -33,7 +33,7 @@ def answer(problem: str) -> int:
     Raises
     ------
     ValueError
-        If it is not two assignments and an expression of x and y.
+        If the problem is not two assignments and an expression of x and y.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def answer(problem: str) -> int:
 
 
 def problem(seed: int, index: int, split: str = "train") -> str:
-    """Return a problem of one of the SPLITS; the same numbers give the same problem.
+    """Return a problem of one of the SPLITS; the same arguments give the same problem.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def read_problems(path: str | Path) -> Iterator[tuple[str, int]]:
     Raises
     ------
     LineError
-        At its line: no colon, an ill-formed problem, a wrong answer; as `read_lines` does.
+        At the faulty line: no colon, an ill-formed problem, a wrong answer; as `read_lines` does.
     """
     for number, line in read_lines(path):
         text, colon, answer_text = line.strip().partition(":")

@@ -110,7 +110,7 @@ CONSTRUCTIONS = {
     "preposition_in_object_relative": True,
     "relative_in_relative": True,
 }
-"""Subjects for tests of agreement, and whether ENGLISH never has them; every attractor has the other number."""
+"""Subjects for tests of agreement, and whether ENGLISH never generates them; every attractor has the other number."""
 
 _SUBJECTS = """
 NP|simple#                           1  @NP|plain#
@@ -153,7 +153,7 @@ ENGLISH = parse_grammar(RULES, LEXICON, "S")
 
 @dataclass(frozen=True)
 class MinimalPair:
-    """A sentence whose verb agrees, and the verb that does not: word number `position` is `right`, not `wrong`."""
+    """A sentence whose verb agrees, and a verb that does not: word `position`, from 0, is `right`, not `wrong`."""
 
     construction: str
     tree: Tree
@@ -228,7 +228,10 @@ def proposals(tree: Tree, count: int, seed: int, labels: Iterable[str] = ("S", "
 
 
 def _change(constituents: Spans, n_words: int, labels: list[str], rng: np.random.Generator) -> Spans:
-    """Return the constituents with one change, or unchanged if that would cross another or remove the root."""
+    """Return the constituents with one change.
+
+    They are unchanged if a span would then cross another or leave the sentence, or if the root would go or move.
+    """
     number = int(rng.integers(len(constituents)))
     label, i, j = constituents[number]
     rest = constituents[:number] + constituents[number + 1 :]
@@ -253,7 +256,10 @@ def _change(constituents: Spans, n_words: int, labels: list[str], rng: np.random
 
 
 def tree_over(constituents: Spans, sentence: list[str]) -> Tree:
-    """Return the tree with these constituents, in the order in which they open: the inverse of `spans` and `words`."""
+    """Return the tree of a sentence and its constituents, given in the order in which they open.
+
+    This is the inverse of `spans` and `words`.
+    """
     actions: list[str] = []
     stack: Spans = []
     agenda = list(reversed(constituents))

@@ -1,11 +1,12 @@
 """Logical inference (Bowman, Manning and Potts, 2015): two formulas, and which of seven relations holds between them.
 
-A line of a file is ``relation TAB formula TAB formula``. Tokens are split at blanks, and the brackets are tokens: with
-them clauses of files of 5, 6, 7 operators have 15.2, 17.8, 20.4 tokens on average, as in the papers; without them 5.7,
-6.6, 7.5. The 11 tokens and the relations are in the order of the released code (whose twelfth token is padding).
+A line of a file is ``relation TAB formula TAB formula``. Blanks separate tokens, and brackets are tokens. With
+brackets, the formulas in the files of 5, 6 and 7 operators have 15.2, 17.8 and 20.4 tokens on average, as in the
+papers; without brackets they would have 5.7, 6.6 and 7.5. The 11 tokens and the relations are in the order of the
+released code (whose twelfth token is padding).
 
-The pairs of file ``train3`` or ``test3`` have a longer formula with 3 operators; file 12 holds those with 12 or more.
-`python -m accel.data.generated.logic --out DIR --samples 500000 --seed 1` writes new files.
+In the pairs of ``train3`` and ``test3``, the longer formula has 3 operators; in those of ``train12`` and ``test12``, 12
+or more. `python -m accel.data.generated.logic --out DIR --samples 500000 --seed 1` writes new files.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def parse(tokens: Sequence[str]) -> tuple[str, ...]:
     Raises
     ------
     ValueError
-        At its token: an unknown token, an unbalanced bracket, an operator in the wrong place.
+        If a token is unknown or in the wrong place (the message has its number), or a bracket is not closed.
 
     Examples
     --------
@@ -79,7 +80,7 @@ def parse(tokens: Sequence[str]) -> tuple[str, ...]:
 
 
 def _bracket(items: list[str | tuple[str, ...]], position: int) -> tuple[str, ...]:
-    """Return the content of a bracket: a formula, or an operator with its right side, which begins with ""."""
+    """Return the content of a bracket in postfix order: a formula; or "", a right operand and its operator."""
     match items:
         case ["not", tuple(inner)] if inner[0]:
             return (*inner, "not")
@@ -107,8 +108,9 @@ def worlds(formula: Sequence[str]) -> int:
 def relation(left: int, right: int) -> str:
     """Return the relation between two sets of worlds.
 
-    ``=`` equal; ``<`` ``>`` one within the other; ``^`` complements; ``|`` disjoint, but not all worlds together; ``v``
-    all worlds together, but overlapping; ``#`` none of these, or one set is empty or holds all worlds.
+    ``=`` the sets are equal; ``<`` ``>`` one is within the other; ``^`` they are complements; ``|`` they are disjoint,
+    but some world is in neither; ``v`` every world is in one of them, but they overlap; ``#`` none of these, or one set
+    is empty or holds all worlds.
 
     Examples
     --------
@@ -136,7 +138,8 @@ def read_pairs(path: str | Path) -> Iterator[Example]:
     Raises
     ------
     LineError
-        At its line: not three columns, an unknown relation, an empty or ill-formed formula; as `read_lines` does.
+        At the faulty line: not three columns, an unknown relation, an empty or ill-formed formula; as `read_lines`
+        does.
     """
     for number, line in read_lines(path):
         columns = line.split("\t")
@@ -189,9 +192,9 @@ class Formula(NamedTuple):
 def generate(seed: int) -> Iterator[tuple[Formula, Formula]]:
     """Yield pairs of formulas without end, drawn as in the papers' data.
 
-    A pair has four of the six atoms. Each node is an atom (5 of 9, and wherever the depth budget, 12 at the root and
-    halved at each binary operator, is below 2), ``and`` or ``or`` (2 of 9 each), and is negated with probability 1/3.
-    Pairs with a tautology or a contradiction are left out.
+    The atoms of a pair are four of the six. A node is an atom with probability 5/9, ``and`` or ``or`` with 2/9 each; it
+    is negated with probability 1/3. The depth budget is 12 at the root, and each binary operator halves it; a node
+    whose budget is below 2 is an atom. Pairs with a tautology or a contradiction are left out.
     """
     rng = np.random.Generator(np.random.Philox(seed))
     draw = chain.from_iterable(iter(lambda: rng.random(1 << 14).tolist(), None)).__next__

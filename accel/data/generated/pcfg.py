@@ -115,7 +115,7 @@ class Grammar:
         Raises
         ------
         ValueError
-            A tree has no finite expected size.
+            If the trees have no finite expected size.
         """
         symbols = [*self.phrases, *self.lexicon]
         number = {symbol: i for i, symbol in enumerate(symbols)}
@@ -203,9 +203,10 @@ def parse_grammar(rules: str, lexicon: str, start: str) -> Grammar:
     ----------
     rules : str
         Lines ``PHRASE weight symbol symbol ...``; ``PHRASE weight @OTHER`` stands for all the rules of another phrase.
-        A line with ``#`` is two rules that share its weight, for singular and plural; ``~`` is the other number.
+        A line with ``#`` or ``~`` stands for two rules, one for singular and one for plural: ``#`` is the number,
+        ``~`` the other number. Each rule has half of the weight if ``PHRASE`` has no ``#``, else the whole weight.
     lexicon : str
-        Lines ``class word word ...``, the k-th word with weight 1/k; where the class has ``#``, each is written
+        Lines ``class word word ...``, the k-th word with weight 1/k; where the class has ``#``, each word is written
         ``singular/plural``.
     """
     weights: dict[str, dict[tuple[str, ...], float]] = defaultdict(lambda: defaultdict(float))
@@ -244,7 +245,7 @@ def _normalised(weights: Mapping[str, Mapping]) -> dict[str, tuple]:  # type: ig
 
 
 def _choose(options: Sequence[tuple[float, Any]], u: float) -> Any:
-    """Return the option whose interval holds u in [0, 1)."""
+    """Return the option whose interval contains u, a number in [0, 1); an interval is as long as its probability."""
     for p, option in options[:-1]:
         u -= p
         if u < 0:

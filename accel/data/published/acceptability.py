@@ -22,7 +22,7 @@ def read_acceptability(path: str | Path) -> Iterator[Example]:
     Raises
     ------
     LineError
-        At its line: other than four columns, a label other than 0 or 1, an empty sentence; as `read_lines` does.
+        At the faulty line: other than four columns, a label other than 0 or 1, an empty sentence; as `read_lines` does.
     """
     for number, line in read_lines(path):
         columns = line.split("\t")

@@ -1,8 +1,8 @@
 """Minimal pairs of subject-verb agreement: a sentence with its verb in the right form, and in the wrong one.
 
-The sentences are tables with the place of the verb, as `accel.data.generated.agreement` reads them (Linzen et al.,
-2016); this file derives the other form. Or they have both forms in a file beside them (Gulordava et al., 2018), and are
-from Wikipedia or nonsense.
+The sentences are in tables with the place of the verb, as `accel.data.generated.agreement` reads them (Linzen et al.,
+2016); then this module derives the other form. Or a file beside the sentences has both forms (Gulordava et al., 2018);
+these sentences are from Wikipedia, or nonsense.
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ def other_form(verb: str, label: str) -> str | None:
 def read_agreement(path: str | Path, split: str = "test") -> Iterator[Pair]:
     """Yield the pairs of a table with the places of the verbs, or of .gold files with the forms of the verbs.
 
-    The paradigm of the tables, and of Linzen's sentences with both forms, is the number of attractors between subject
-    and verb. That of the nonsense sentences is the pattern of the construction; their field is "generated", or
-    "original" for the sentences that the nonsense was made from. The critical word is the verb.
+    For tables, and for .gold files of 4 columns (Linzen's sentences), the paradigm is the number of attractors between
+    subject and verb. For .gold files of 12 columns (nonsense) it is the pattern of the construction and the source; the
+    field is "generated sentences", or "original sentences" for those from which the nonsense was made. The critical
+    word is the verb.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def read_agreement(path: str | Path, split: str = "test") -> Iterator[Pair]:
     Raises
     ------
     LineError
-        As `read_items`; at its line: other than 4 or 12 columns of a .gold file, a place of the verb outside the
+        As `read_items`; at the faulty line: other than 4 or 12 columns of a .gold file, a place of the verb outside the
         sentence, another verb there, an empty form, an ill-formed number; a .text with another number of lines.
     ValueError
         If there are no such files; if no sentence is of that split.

@@ -2,7 +2,8 @@
 
 A compound such as ``found the small dog he liked`` occurs in five sentences. It counts as translated if the translation
 of the sentence holds one of the lexicon's translations of each of its words, with the noun after its modifiers. This is
-the rule of the data set's authors; it is applied to the form of a compound instead of lists of verbs and nouns.
+the rule of the data set's authors; but here the roles of the words follow from the form of the compound, not from lists
+of verbs and nouns.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Lexicon = dict[str, tuple[str, ...]]
 
 
 def tokens(line: str) -> list[str]:
-    """Return the Chinese characters, and the other strings between them and blanks.
+    """Return every Chinese character as a token, and every other string between Chinese characters and blanks.
 
     Examples
     --------
@@ -47,7 +48,7 @@ def read_lexicon(path: str | Path) -> Lexicon:
     Raises
     ------
     LineError
-        At its line: other than two columns; as `read_lines` does.
+        At the faulty line: other than two columns; as `read_lines` does.
     """
     lexicon: Lexicon = {}
     for number, line in read_lines(path):
@@ -61,7 +62,7 @@ def read_lexicon(path: str | Path) -> Lexicon:
 
 @dataclass(frozen=True)
 class Instance:
-    """A sentence and the words of its compound by their roles, in order; the modifier as its name in the lexicon."""
+    """A sentence and the words of its compound by their roles, in order; a modifier by its name in the lexicon."""
 
     source: tuple[str, ...]
     compound: Mapping[str, str]
@@ -78,7 +79,8 @@ def roles(compound: str) -> dict[str, str]:
     Raises
     ------
     ValueError
-        If it is not a verb, a preposition or neither, a determiner, an adjective or none, a noun, a modifier or none.
+        If the compound is not, in this order: a verb or a preposition (may be missing), a determiner, an adjective (may
+        be missing), a noun, a modifier (may be missing).
 
     Examples
     --------
@@ -128,8 +130,8 @@ def read_instances(source: str | Path, compounds: str | Path, lexicon: Lexicon) 
     Raises
     ------
     LineError
-        At its line: a compound that is ill-formed, has a word outside the lexicon, is not in its sentence, or has fewer
-        sentences; as `read_parallel` does.
+        At the faulty line: a compound that is ill-formed, has a word outside the lexicon, is not in its sentence, or
+        has fewer than CONTEXTS sentences; as `read_parallel` does.
     """
     instances: list[Instance] = []
     for number, (sentence, words) in enumerate(read_parallel(source, compounds), 1):
@@ -151,7 +153,10 @@ def read_instances(source: str | Path, compounds: str | Path, lexicon: Lexicon) 
 def error_rates(
     instances: Sequence[Instance], translations: Sequence[Sequence[str]], lexicon: Lexicon
 ) -> dict[str, float]:
-    """Return the shares of wrong instances, and of compounds with a wrong instance, in 0..1."""
+    """Return the shares, from 0 to 1, of wrong instances ("instance") and of compounds with one ("aggregate").
+
+    The shares of each kind have its name after a blank, such as "instance NP".
+    """
     pairs = list(zip(instances, translations, strict=True))
     wrong = [not is_translated(instance.compound, "".join(words), lexicon) for instance, words in pairs]
     rates = {}

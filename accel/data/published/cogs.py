@@ -24,7 +24,7 @@ def read_cogs(path: str | Path) -> Iterator[TextPair]:
     Raises
     ------
     LineError
-        At its line: other than three columns, or an empty one; as `read_lines` does.
+        At the faulty line: other than three columns, or an empty one; as `read_lines` does.
     """
     for number, line in read_lines(path):
         columns = line.split("\t")

@@ -1,7 +1,7 @@
 """GLUE (Wang et al., 2018): the training and development files of eight of its sets.
 
 The files are those of the benchmark: columns between tabs, with a header that names them (CoLA has none). Quotation
-marks are letters like others, and need not come in pairs. CoLA is also read from its own archive (``raw/``), SST-2 from
+marks are ordinary characters, and need not come in pairs. CoLA is also read from its own archive (``raw/``), SST-2 from
 the trees of the treebank. Test files have no labels and are not read. Blanks separate words.
 """
 
@@ -65,15 +65,15 @@ class Part(NamedTuple):
 
 
 def read_training(name: str, folder: str | Path) -> Part:
-    """Return the training examples of a set; `folder` is the set's, or the one above with all sets.
+    """Return the training examples of a set; `folder` is that of the set, or of all sets.
 
-    The label of an `Example` is the name of its class as the file has it, or its score in digits. A line with other
-    columns than the header, or without words, is broken: the questions of QQP have line feeds.
+    The label of an `Example` is the name of its class as the file has it, or its score in digits. A line with more
+    or fewer columns than the header, or without words, is broken: the questions of QQP have line feeds.
 
     Raises
     ------
     LineError
-        At its line: a column that the header lacks, an unknown label, more than `MOST_BROKEN` broken lines.
+        At the faulty line: a column that the header lacks, an unknown label, more than `MOST_BROKEN` broken lines.
     FileNotFoundError, ValueError
         If a file is missing or there are several; as `read_lines` does.
     """
@@ -81,9 +81,10 @@ def read_training(name: str, folder: str | Path) -> Part:
 
 
 def read_development(name: str, folder: str | Path) -> list[Part]:
-    """Return the development examples of a set: of MNLI the matched and the mismatched ones; as `read_training`.
+    """Return the development examples of a set, file by file; raises as `read_training`.
 
-    CoLA's own archive has the in-domain and the out-of-domain ones, which are one file in the benchmark.
+    MNLI has the matched and the mismatched ones. CoLA's own archive has the in-domain and the out-of-domain ones, which
+    are one file in the benchmark.
     """
     return [read_file(name, path) for path in _files(name, folder)[1:]]
 
@@ -112,9 +113,9 @@ def _has(folder: Path, file: str) -> bool:
 
 
 def read_file(name: str, path: Path, *, training: bool = False) -> Part:
-    """Return the examples of one file of a set; of the treebank's trees the phrases too, for `training`.
+    """Return the examples of one file of a set.
 
-    Raises as `read_training`.
+    With `training`, the trees of SST-2's treebank also give their phrases. Raises as `read_training`.
     """
     if ".tsv" not in path.suffixes:
         examples = read_sentiment(path, BINARY, phrases=training)

@@ -1,9 +1,9 @@
 """Natural language inference: a premise, a hypothesis, and whether the one entails or contradicts the other.
 
-The first line shows which of three layouts a file has: SNLI's .jsonl (an object per line) and .txt (a header with the
-same names), of which `gold_label`, `sentence1_binary_parse` and `sentence2_binary_parse` are read; and SICK with
-parses: label, parse and parse between tabs, with or without more columns after them and headers that begin with %.
-Words are the tokens of the parses without the brackets.
+The first line shows which of three layouts a file has: SNLI's .jsonl (an object per line); SNLI's .txt (a header with
+the same names); or SICK with parses (label, parse and parse between tabs, perhaps more columns after them, and perhaps
+headers that begin with %). Of SNLI's fields, `gold_label`, `sentence1_binary_parse` and `sentence2_binary_parse` are
+read. Words are the tokens of the parses without the brackets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def read_inference(path: str | Path) -> tuple[list[Example], int]:
     Raises
     ------
     LineError
-        At its line: a missing column or field, an unknown label, a parse without words or with unbalanced brackets.
+        At the faulty line: a missing column or field, an unknown label, a parse without words or with unbalanced
+        brackets.
     """
     examples, n_unlabelled = [], 0
     columns_of: Callable[[str], list[str]] = _positional

@@ -71,19 +71,20 @@ def one_word_apart(good: list[str], bad: list[str]) -> tuple[range, range] | Non
 
 
 _NEEDED = ("UID", "field", "linguistics_term", "sentence_good", "sentence_bad")
-"""The fields of every line; those of prefixes are only for critical words."""
+"""The fields that every line must have; fields of prefixes are optional, and tell the critical words."""
 
 
 def read_blimp(path: str | Path) -> Iterator[Pair]:
     """Yield the pairs of a .jsonl file, plain, .gz or .xz, or of all those in a folder or an archive.
 
-    The critical words follow the prefixes of a paradigm, if it has prefixes: one prefix that two words follow, or two
-    prefixes that one word follows. Each of these may be several words here, as "doesn't" is.
+    If a paradigm has prefixes, the critical words follow them: the two sentences have the same prefix and then
+    different words, or different prefixes and then the same word. Here such a word may be several words: "doesn't" is
+    two.
 
     Raises
     ------
     LineError
-        At its line: no JSON, a field that is missing or of another type, a sentence without words, prefixes and
+        At the faulty line: no JSON, a field that is missing or of another type, a sentence without words, prefixes and
         words that do not begin the sentences.
     ValueError
         If there are no .jsonl files.
@@ -144,8 +145,8 @@ def read_marvin_linzen(path: str | Path) -> Iterator[Pair]:
     Raises
     ------
     LineError
-        At its line: another header, other than five columns, an empty template or sentence, sentences that differ in
-        other than one word.
+        At the faulty line: another header, other than five columns, an empty template or sentence, sentences that
+        differ in other than one word.
     """
     lines = read_lines(path)
     if next(lines)[1] != _COLUMNS:
@@ -180,14 +181,14 @@ def _marvin_linzen_pairs(columns: list[str], place: str) -> Iterator[Pair]:
 
 
 def read_published(path: str | Path) -> dict[str, dict[tuple[str, str], float]]:
-    """Return the published accuracies of every model, by paradigm and phenomenon; of means the paradigm is "overall".
+    """Return the published accuracies of every model, by paradigm and phenomenon; a mean has the paradigm "overall".
 
-    Read from lines of JSON with UID, linguistics_term, and a number between 0 and 1 for every model.
+    Every line is a JSON object with UID, linguistics_term, and a number between 0 and 1 for every model.
 
     Raises
     ------
     LineError
-        At its line: no JSON, a field that is missing or of another type, a second line for a paradigm.
+        At the faulty line: no JSON, a field that is missing or of another type, a second line for a paradigm.
     """
     accuracies: dict[str, dict[tuple[str, str], float]] = {}
     keys = set()

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-TOLERANCE = (1e-3, 1e-5)  # bits, plus this part of the right side
+TOLERANCE = (1e-3, 1e-5)  # bits, plus a fraction of the right side
 _JOINING, _COMPARING, _ADDING = "&|", "<>=", "+-"
 _CLOSING = {"[": "]", "(": ")"}
 _TOKEN = re.compile(
@@ -30,7 +30,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Region:
-    """The sum over a region of a condition, or over all its regions."""
+    """The sum of a region of a condition; of all its regions if the number is None."""
 
     condition: str
     number: int | None
@@ -75,7 +75,9 @@ def holds(formula: Chain, sums: Sums) -> bool:
 
 
 def share_of_draws(formula: Chain, sums: Mapping[str, Mapping[int, np.ndarray]]) -> float:
-    """Return how often a formula is true of sums that were drawn: an array of every region, all of one shape.
+    """Return the share of draws for which a formula is true.
+
+    The sum of every region is an array of draws; all arrays have one shape.
 
     Examples
     --------
@@ -105,7 +107,7 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _value(node: Node, sums: Mapping[str, Mapping[int, Any]]) -> Any:
-    """Return a sum in bits, or whether a comparison is true; of arrays an array."""
+    """Return a sum in bits, or whether a comparison is true; an array of these if the sums are arrays."""
     if isinstance(node, Region):
         of_condition = sums[node.condition]
         return sum(of_condition.values()) if node.number is None else of_condition[node.number]
@@ -182,7 +184,7 @@ class _Parser:
             raise self._wrong(f"{mark!r} stands between {operands}")
 
     def _mark(self) -> str:
-        """Return the next mark; a blank, which is never a mark, if the next token is none."""
+        """Return the next mark; a blank, which is never a mark, if the next token is not a mark."""
         return (self.token and self.token["mark"]) or " "
 
     def _next(self) -> None:

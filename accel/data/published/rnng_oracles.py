@@ -1,8 +1,8 @@
 """Oracles of recurrent neural network grammars (Dyer et al., 2016): sentences with the actions that build their trees.
 
-A block of lines, and a blank line after it: ``# `` and the tree; for the discriminative model the tags; the words; for
-the discriminative model the words in lower case; the words with unknown classes; the actions, one a line:
-``NT(label)``, ``SHIFT`` and ``REDUCE``.
+A sentence is a block of lines, with a blank line after it. The lines are, in this order: ``# `` and the tree; the tags
+(for the discriminative model only); the words; the words in lower case (for the discriminative model only); the words
+with unknown classes; the actions, one a line: ``NT(label)``, ``SHIFT`` and ``REDUCE``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from accel.data.files.lines import LineError, read_lines
 from refimpl.trees import Tree, TreeError, tree_from_actions
 
-_FIRST_ACTION = {"generative": 3, "discriminative": 5}  # its place in a block
+_FIRST_ACTION = {"generative": 3, "discriminative": 5}  # the place of the first action in a block
 _WORDS = {"generative": 1, "discriminative": 2}
 
 
@@ -25,8 +25,8 @@ def read_oracle(path: str | Path, *, raw: bool = False) -> Iterator[Tree]:
     Raises
     ------
     LineError
-        At the line of a block that does not begin with ``#``, of an action that does not fit, of a block without a
-        tree, or with other words than its actions shift; as `read_lines` does.
+        At the line of a block that does not begin with ``#``, of an action that does not fit, or of a block that has
+        more words than its actions shift, or whose actions are no tree; as `read_lines` does.
     """
     with closing(read_lines(path)) as numbered_lines:
         for is_text, block in groupby(numbered_lines, key=lambda line: bool(line[1].strip())):

@@ -28,7 +28,8 @@ def read_scan(path: str | Path) -> Iterator[TextPair]:
     Raises
     ------
     LineError
-        At its line: no ``IN:`` at its beginning, other than one ``OUT:``, nothing after one of them; as `read_lines`.
+        At the faulty line: no ``IN:`` at its beginning, other than one ``OUT:``, nothing after one of them; as
+        `read_lines`.
     """
     for number, line in read_lines(path):
         words = line.split()

@@ -29,13 +29,13 @@ def read_sentiment(path: str | Path, classes: tuple[str, ...] = BINARY, *, phras
     classes : FINE or BINARY
         With BINARY (SST-2) neutral sentences and phrases are left out.
     phrases : bool
-        Yield every constituent and word as well, each once with the class of its first occurrence: 77,616 of the
-        published trees, the usual training set of SST-2.
+        Yield every constituent and word as well, each once, with the class of its first occurrence. The published
+        training trees give 77,616 examples with BINARY, the usual training set of SST-2.
 
     Raises
     ------
     LineError
-        At its line: a label other than 0 to 4; an ill-formed tree; as `read_sentences` does.
+        At the faulty line: a label other than 0 to 4; an ill-formed tree; as `read_sentences` does.
     """
     if classes not in _NAMES:
         raise ValueError(f"classes must be FINE or BINARY, not {classes}")

@@ -22,9 +22,9 @@ PROMPT = ("Summary", ":")
 def prompted(
     path: Column, line: int, words: Sequence[str], vocabulary: Vocabulary, most: int
 ) -> tuple[list[list[int]], bool]:
-    """Return the ids of the first `most` tokens of an article, by sentences, and of the prompt; and whether it was cut.
+    """Return the ids of the sentences of an article, and of the prompt; and whether the article was cut.
 
-    Raises LineError if the vocabulary lacks a word.
+    The article is cut after `most` tokens. Raises LineError if the vocabulary lacks a word.
     """
     sentences = [_encoded(path, line, sentence, vocabulary) for _, sentence in split_sentences(enumerate(words))]
     starts = offsets_of(map(len, sentences)).tolist()

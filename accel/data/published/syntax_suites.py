@@ -79,9 +79,9 @@ def read_suite(path: str | Path) -> Suite:
     Raises
     ------
     LineError
-        No JSON, with the line; with the item, the condition or the prediction: a field that is missing or of another
-        type, a metric other than the sum, an ill-formed formula, a region that the suite or an item does not have, a
-        repeated item, condition or region, a sentence without words.
+        The file is not JSON; this error has the line. Other errors name the item, the condition or the prediction: a
+        field is missing or of another type, the metric is not the sum, a formula is ill-formed, the suite or an item
+        lacks a region, an item, a condition or a region is repeated, a sentence has no words.
     """
     text = "\n".join(line for _, line in read_lines(path))
     try:
@@ -95,7 +95,10 @@ def read_suite(path: str | Path) -> Suite:
 
 
 def region_sums(regions: Regions, bits: Sequence[float]) -> dict[int, float]:
-    """Return the sum of every region from the surprisals of all words of the sentence; 0 without words."""
+    """Return the sum of every region from the surprisals, in bits, of all words of the sentence.
+
+    The sum of a region without words is 0.
+    """
     if len(bits) != sum(map(len, regions.values())):
         raise ValueError(f"{len(bits)} surprisals for {sum(map(len, regions.values()))} words")
     remaining = iter(bits)

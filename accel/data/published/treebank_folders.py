@@ -21,7 +21,10 @@ _READING = Reading(drop_traces=True, drop_function_tags=True)
 
 
 class Part(NamedTuple):
-    """A file of trees or a folder of such files, its split, and how many of its trees are taken (None: all)."""
+    """A file of trees or a folder of such files, its split, and how many of its trees are taken (None: all).
+
+    These are the first trees, with the files in the order of their names.
+    """
 
     split: str
     name: str
@@ -35,7 +38,7 @@ BLLIP_LG = (
     *(Part("valid", name, 500) for name in ("1987/w7_001", "1988/w8_001", "1989/w9_010")),
     *(Part("test", name, 1000) for name in ("1987/w7_002", "1988/w8_002", "1989/w9_011")),
 )
-"""The parts of BLLIP-LG, as the authors' of later work share them; of a folder the first trees, files by name."""
+"""The parts of BLLIP-LG, as the authors of later work share them."""
 
 
 def read_document(path: Path) -> Iterator[Tree]:
@@ -66,7 +69,7 @@ def mrg_files(folder: Path) -> list[Path]:
 
 
 def sections(text: str) -> list[int]:
-    """Return the sections that a text such as ``2-21`` or ``22`` names; ValueError if it names none of 0 to 24.
+    """Return the sections that a text such as ``2-21`` or ``22`` names; ValueError unless they are in 0 to 24.
 
     Examples
     --------
@@ -131,7 +134,7 @@ def part_files(folder: Path, part: Part) -> list[Path]:
 
 
 def documents_of(folder: Path, part: Part) -> Iterator[list[Tree]]:
-    """Yield the trees of each file of a part; raises as `read_document` does, and if a part has too few trees."""
+    """Yield the trees of each file of a part; raises as `read_document`, and ValueError for too few trees."""
     left = part.n_trees
     for path in part_files(folder, part):
         trees = list(read_document(path))[:left]

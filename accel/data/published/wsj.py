@@ -1,9 +1,9 @@
 """Sentences and gold constituents of the Penn Treebank for the evaluation of induced trees (Htut et al., 2018).
 
 Words are those under one of 36 tags, which leaves out punctuation, currency signs, brackets and traces. They are in
-lower case, with every run of digits an N (so 12.5 is N.N, as in the released code; the usual text of language models
-has N). Constituents without such words are removed. Chains over the same words remain, for the recall of labels; F1
-counts equal spans once, so they do not change it.
+lower case, and every run of digits becomes N (so 12.5 is N.N, as in the released code; the usual text of language
+models has N). Constituents without such words are removed. Chains of constituents over the same words remain, for the
+recall of labels; they do not change F1, which counts equal spans once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHORT = 10  # the most words of a sentence of WSJ10
 
 
 class GoldSentence(NamedTuple):
-    """The words, and (label, i, j) of every constituent: its label cut at - or =, words i to j inclusive.
+    """The words, and (label, i, j) of every constituent: its label cut at -, = or #, words i to j inclusive.
 
     `line` is where its tree starts in its file, from 1.
     """
@@ -39,7 +39,7 @@ class GoldSentence(NamedTuple):
 
 
 def filtered(tree: Tree, *, digits: bool = False) -> GoldSentence | None:
-    """Return the words and constituents of a tree with tags; None if a word has no tag. `digits`: keep them.
+    """Return the words and constituents of a tree with tags; None if a word has no tag. `digits` keeps digits.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def read_gold(path: str | Path, convention: str = "wsj") -> Iterator[GoldSentenc
     Raises
     ------
     LineError
-        As `accel.data.corpora.treebank.read_sentences` does; at the line of a tree that lacks tags; where no sentence
+        As `accel.data.corpora.treebank.read_sentences` does; at the line of a tree that lacks tags; if no sentence
         is left.
     """
     if convention not in CONVENTIONS:

@@ -15,10 +15,10 @@ BUCKETS = 8192
 
 
 def affixes_of(words: Sequence[str]) -> np.ndarray:
-    """Return the numbers of each word's first one to three characters, its last one to four, and its shape.
+    """Return [n, AFFIXES] int32: numbers of each word's first 1 to 3 characters, its last 1 to 4, and its shape.
 
     Numbers are below BUCKETS and not 0, the same on every machine; different affixes may share one. A shape has x for
-    lower-case letters, X for other letters and 9 for digits, each once where several follow.
+    lower-case letters, X for other letters and 9 for digits; a run of the same mark is written as one.
 
     Examples
     --------

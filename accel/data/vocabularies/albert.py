@@ -31,7 +31,7 @@ class AlbertPieces:
     Raises
     ------
     ValueError
-        If the model is none, or lacks a symbol.
+        If `model` is not a SentencePiece model, or lacks a symbol.
     """
 
     model: bytes
@@ -109,7 +109,7 @@ def train_albert_pieces(lines: Iterable[str], size: int) -> AlbertPieces:
     ValueError
         If there is no text, or `size` has no room for every letter of it.
     """
-    model, texts = io.BytesIO(), list(map(normalised, lines))  # before SentencePiece, which hides the reader's errors
+    model, texts = io.BytesIO(), list(map(normalised, lines))  # read here: SentencePiece hides the reader's errors
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(texts),

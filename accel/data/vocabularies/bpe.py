@@ -1,6 +1,6 @@
 """Byte-pair encoding of words (Sennrich, Haddow and Birch 2016), learnt and applied as the tool subword-nmt does.
 
-A word is a sequence of characters, the last of which carries the mark of an end; merges are learnt from the words of
+A word is a sequence of characters, the last of which carries the mark of the end; merges are learnt from the words of
 the training data with their counts. Every piece but the last of a word ends with "@@".
 """
 
@@ -28,8 +28,9 @@ def characters(word: str) -> list[str]:
 def learn(words: Mapping[str, int], room: int) -> tuple[tuple[str, ...], list[str]]:
     """Return at most `room` pieces, sorted, and the merges "left right" in their order.
 
-    The pieces are every character, within and at the end of words, and the results of the merges: of the most frequent
-    pair each time, of equally frequent ones of the last in the alphabet, down to pairs that occur twice.
+    The pieces are all characters, both as they are within words and at their end, and the results of the merges. Each
+    merge joins the most frequent pair, or of equally frequent pairs the last in the alphabet. A pair that occurs only
+    once is not merged.
 
     Raises
     ------
@@ -58,7 +59,7 @@ def learn(words: Mapping[str, int], room: int) -> tuple[tuple[str, ...], list[st
     while heap and len(pieces) < room:
         negative, *_, pair = heapq.heappop(heap)
         if -negative != totals[pair]:
-            continue  # the pair's number has changed since, and has another entry
+            continue  # the pair's count has changed since; the pair has a newer entry
         if -negative < 2:
             break
         merges.append(" ".join(pair))
@@ -73,7 +74,7 @@ def learn(words: Mapping[str, int], room: int) -> tuple[tuple[str, ...], list[st
 def _merge(
     spelled: list[list[str]], counts: list[int], pair: Pair, totals: Counter[Pair], places: dict[Pair, set[int]]
 ) -> set[Pair]:
-    """Merge a pair in all words that have it, and return the pairs whose numbers have changed."""
+    """Merge a pair in all words that have it, and return the pairs whose counts have changed."""
     changed_pairs = set[Pair]()
     for number in sorted(places.pop(pair)):
         before, after = spelled[number], merged(spelled[number], {pair: 0})
@@ -111,7 +112,7 @@ def _shown(symbol: str) -> str:
 
 
 def joined(pieces: Iterable[str]) -> list[str]:
-    """Return the words of pieces; the last one may have no end.
+    """Return the words of pieces; the last word may be unfinished.
 
     Examples
     --------

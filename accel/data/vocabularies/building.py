@@ -28,7 +28,7 @@ def build(
     extra : iterable of str
         Labels besides those of the trees, such as ``DOC``.
     fit : bool
-        "sentencepiece" has fewer ids than `size` if the words give no so many pieces; otherwise that is an error.
+        "sentencepiece" has fewer ids than `size` if the words do not give so many pieces; otherwise that is an error.
 
     Raises
     ------
@@ -53,7 +53,10 @@ def build_of_words(
     labels: tuple[str, ...] = (),
     fit: bool = False,
 ) -> Vocabulary:
-    """Return the vocabulary, with sorted labels or without, of the words of training sentences; see `build`."""
+    """Return the vocabulary, with sorted labels or without, of the words of training sentences; see `build`.
+
+    Without labels, `kind` may also be "bpe", which needs a size, as "sentencepiece" does.
+    """
     counts: Counter[str] = Counter()
     for sentence in sentences:
         counts.update(sentence)
@@ -63,7 +66,7 @@ def build_of_words(
 
 
 def _of_bpe(words: dict[str, int], size: int, fit: bool) -> Vocabulary:
-    """Return the pieces and merges of words, and ``<unk>``; fewer ids than `size` only to `fit`."""
+    """Return the pieces and merges of words, and ``<unk>``; fewer ids than `size` only if `fit`."""
     try:
         pieces, merges = bpe.learn(words, size - 3)
     except ValueError as error:

@@ -36,7 +36,7 @@ def cut(word: str, ranks: Ranks) -> list[str]:
 
 
 def runs(word: str) -> list[str]:
-    """Return the runs of a word after a blank, as GPT-2's pattern has them.
+    """Return the runs of a word that follows a blank, as GPT-2's pattern cuts them.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def runs(word: str) -> list[str]:
 
 
 def merged(pieces: list[str], ranks: Ranks) -> list[str]:
-    """Return pieces after all merges, the first in the order first, everywhere from left to right."""
+    """Return the pieces after all merges: the pair with the lowest rank first, everywhere from left to right."""
     while len(pieces) > 1:
         pair = min(zip(pieces[:-1], pieces[1:], strict=True), key=lambda pair: ranks.get(pair, len(ranks)))
         if pair not in ranks:

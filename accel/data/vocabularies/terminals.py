@@ -12,7 +12,7 @@ import sentencepiece
 from accel.autodiff.seeds import mix_all
 
 MOST_WORDS = 2**21
-"""Of the text from which SentencePiece learns; of more words so many, in proportion to their counts."""
+"""The most words of the text from which SentencePiece learns; if there are more, all counts shrink in proportion."""
 _LINE = 16  # words
 _SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "y", "al")
 
@@ -41,8 +41,8 @@ def words_and_classes(words: dict[str, int], room: int | None) -> tuple[str, ...
 def train_pieces(words: dict[str, int], room: int, others: int = 0, fit: bool = False) -> tuple[tuple[str, ...], bytes]:
     """Return `room` pieces (256 of them bytes) and the unigram model, trained on the words with their counts.
 
-    If the words give no so many pieces, `fit` takes fewer; otherwise ValueError names a vocabulary size, with the
-    `others` that are no pieces.
+    If the words do not give so many pieces, `fit` returns fewer; without it, a ValueError names a vocabulary size that
+    works, which counts the `others` too: ids that are no pieces.
     """
     try:
         return _trained(words, room)
@@ -68,7 +68,7 @@ def _trained_to_fit(
 
 
 def _as_text(words: dict[str, int]) -> Iterator[str]:
-    """Yield lines of the words, each as often as it is counted, in a mixed order that follows from the counts alone.
+    """Yield lines of the words, each as often as it is counted, in a shuffled order that depends on the counts alone.
 
     A list of words with counts, which SentencePiece also takes, gives worse pieces: where it looks for candidates it
     reads every word once, so that a frequent word with which no other begins never becomes a piece.

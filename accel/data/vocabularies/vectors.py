@@ -20,7 +20,7 @@ def read_vectors(path: str | Path, words: Words, table: np.ndarray) -> tuple[np.
     Raises
     ------
     LineError
-        At its line: not d numbers after the word, a NaN or an infinity; as `read_lines` does.
+        At the faulty line: not d numbers after the word, a NaN or an infinity; as `read_lines` does.
     """
     table, size, rows_read = table.copy(), table.shape[1], set()
     for number, line in read_lines(path):
@@ -40,8 +40,8 @@ def read_vectors(path: str | Path, words: Words, table: np.ndarray) -> tuple[np.
 def read_tables(paths: Sequence[str | Path], most: int | None = None) -> tuple[Words, list[np.ndarray]]:
     """Return the vocabulary of all words that have a vector in a file, and the table [V, d] of each file.
 
-    The first word is the unknown one. A word without a vector in a file has there that of its lower-case form, or 0; a
-    word outside the vocabulary is read in lower case. Memory: 4 d bytes a word and file.
+    The first word is the unknown one. If a file has no vector of a word, its table has the vector of the lower-case
+    form, or zeros. A word outside the vocabulary is read in lower case. Memory: 4 d bytes a word and file.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def read_tables(paths: Sequence[str | Path], most: int | None = None) -> tuple[W
     Raises
     ------
     LineError
-        At its line: another number of values than in the first file; as `read_vectors` does.
+        At the faulty line: another number of values than in the first file; as `read_vectors` does.
     """
     files: list[dict[str, np.ndarray]] = []
     size = None
@@ -64,7 +64,7 @@ def read_tables(paths: Sequence[str | Path], most: int | None = None) -> tuple[W
 
 
 def _read_all(path: str | Path, size: int | None, most: int | None) -> dict[str, np.ndarray]:
-    """Return the vector of each word; the first line says how many numbers it has, if `size` does not."""
+    """Return the vector of each word; the first one says how many numbers each has, if `size` does not."""
     vectors: dict[str, np.ndarray] = {}
     for number, line in read_lines(path):
         if len(vectors) == most:

@@ -91,7 +91,10 @@ class Vocabulary:
 
     @cached_property
     def begins_word(self) -> NDArray[np.bool_]:
-        """[V] bool: False for the pieces that continue a word; of bpe VocabularyError: the piece before says so."""
+        """[V] bool: False for the pieces that continue a word.
+
+        Raises VocabularyError for bpe, where the piece before says whether a piece continues a word.
+        """
         if self.kind == BPE:
             raise VocabularyError("a vocabulary of bpe is for pairs of sequences; use sentencepiece")
         of_pieces, others = self.kind in OF_PIECES, [True] * 2 * len(self.labels)
@@ -114,7 +117,7 @@ class Vocabulary:
         return [i for action in (actions(tree) if self.labels else words(tree)) for i in self._ids_of(action)]
 
     def with_known_labels(self, trees: Sequence[Tree]) -> list[Tree]:
-        """Return those trees whose labels the vocabulary has, or all if it has those of none.
+        """Return the trees that have only labels of the vocabulary, or all trees if no tree is such.
 
         A model gives a tree with another label probability 0.
         """
@@ -126,7 +129,7 @@ class Vocabulary:
         return [i for word in words for i in self._terminals_of(word)]
 
     def wrap(self, label: str, ids: list[int]) -> list[int]:
-        """Return the ids of a constituent from those of its children; without labels these."""
+        """Return the ids of a constituent from those of its children; without labels, the children's ids."""
         if not self.labels:
             return ids
         return [*self._ids_of(f"({label}"), *ids, *self._ids_of(f"{label})")]

@@ -1,7 +1,7 @@
 """BERT's word pieces: a word is cut at punctuation, and every part into the longest pieces from the left.
 
-A piece that continues a part begins with "##". A part without such pieces is the unknown piece. A list without capitals
-is one of lower case: words lose their capitals and accents.
+A piece that continues a part begins with "##". A part without such pieces is the unknown piece. If a list has no
+capitals, words lose their capitals and accents.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def build_words(
     Parameters
     ----------
     size : int or None
-        The most ids to have: the rarest words are left out, of equally rare ones the later.
+        The most ids to have: the rarest words are left out, and of equally rare ones the later.
     least : int
         How often a word must occur.
     extra : tuple of str
