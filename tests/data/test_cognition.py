@@ -50,7 +50,7 @@ def test_roles(compound: str, names: str) -> None:
     assert " ".join(role_words.values()).replace("mod0", "he liked") == compound
 
 
-@pytest.mark.parametrize("compound", ["dog", "the", "saw dog", "saw saw the dog", "the big red dog", "the he liked"])
+@pytest.mark.parametrize("compound", ["", "dog", "the", "saw dog", "saw saw the dog", "the big red dog", "the he liked"])
 def test_phrases_that_are_no_compounds_are_named(compound: str) -> None:
     with pytest.raises(ValueError, match=f"'{compound}' is no compound such as"):
         roles(compound)

@@ -44,7 +44,7 @@ def test_broken_lines_are_left_out_and_counted(tmp_path: Path) -> None:
     path.write_text(path.read_text() + "9\t1\n" * MOST_BROKEN)
     with pytest.raises(LineError) as error:
         read_training("qqp", folder)
-    reason = "one of 13 lines that have not 6 columns, or no words; at most 10 are left out; check the file"
+    reason = "one of 13 lines without 6 columns or without words; at most 10 are left out; check the file"
     assert str(error.value) == f"{path}:4: {reason}"
 
 

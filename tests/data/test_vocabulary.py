@@ -179,7 +179,7 @@ def test_every_word_begins_with_the_mark() -> None:
 @pytest.mark.parametrize(
     ("kind", "size", "message"),
     [
-        ("bytes", None, "unknown kind of vocabulary 'bytes': choose one of words, unknown_classes, sentencepiece"),
+        ("bytes", None, "unknown kind of vocabulary 'bytes': choose one of words, unknown_classes, sentencepiece, bpe"),
         ("sentencepiece", None, "a sentencepiece vocabulary needs a size"),
         ("sentencepiece", 5000, r"vocabulary size 5000, but the training data give fewer pieces; use \d+ or less"),
         ("sentencepiece", 40, "vocabulary size 40, but every character and byte is a piece; use 288 or more"),

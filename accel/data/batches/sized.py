@@ -90,7 +90,7 @@ class SizedBatches:
             pool = self._order.take(self._pool)
             self._planned = [] if pool is None else self._plan(pool)
             if state["batch"] >= len(self._planned):
-                reason = f"{len(self._planned)} of the next batches, before there were more: the data have changed"
+                reason = f"the data now give only {len(self._planned)} batches here, and gave more when the run began"
                 raise ValueError(f"batch {state['batch'] + 1}: {reason}; train in another directory")
 
     def _in_parts(self, examples: np.ndarray, epoch: int) -> Any:

@@ -173,7 +173,7 @@ def gather(
     )
     stated = max((n for source, n, _ in counts if source is not None and n is not None), default=0)
     if gold is not None and len(gold_sentences) < stated:
-        raise ValueError(f"{gold}: {len(gold_sentences)} trees, but {stated} sentences are stated: give as many")
+        raise ValueError(f"{gold}: {len(gold_sentences)} trees for {stated} sentences: give one tree for each")
     first, again = (stream, partial(stream, quiet=True)) if path.is_file() else _copied(path, stream)
     n_trees, lengths, other_words = list[int](), list[int | None](), None
     for number, group in enumerate(first()):

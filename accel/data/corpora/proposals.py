@@ -91,7 +91,7 @@ def stream_proposals(
         if numbered:
             number = int(first.name) if first.name.isascii() and first.name.isdigit() else 0
             if number <= last:
-                reason = f"{first.name!r} is no sentence's number above {last}: let the numbers rise"
+                reason = f"{first.name!r} is not a number above {last}: the numbers of the sentences must rise"
                 raise LineError(path, first.line, reason)
             yield from ([] for _ in range(number - 1 - last))
             last = number - 1

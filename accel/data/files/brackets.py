@@ -199,7 +199,7 @@ def is_preterminal(node: Tree | str) -> bool:
 def without_preterminals(tree: Tree) -> Tree:
     """Return the tree with every part-of-speech tag replaced by its word; a tree that is only a tag stays.
 
-    Spec: TREE-6.  Once only: without its tags, ``(VP sings)`` looks like a tag itself.
+    Spec: TREE-6.  Apply it only once: without its tags, ``(VP sings)`` looks like a tag itself.
 
     >>> without_preterminals(Tree("NP", (Tree("DT", ("the",)), Tree("NN", ("bird",)))))
     Tree('(NP the bird)')

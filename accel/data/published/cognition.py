@@ -90,7 +90,7 @@ def roles(compound: str) -> dict[str, str]:
     words_by_role = {}
     modifiers = [phrase for phrase in MODIFIERS if compound.endswith(f" {phrase}")]
     words = compound.removesuffix(modifiers[0]).split() if modifiers else compound.split()
-    if words[0] not in DETERMINERS:
+    if words[:1] and words[0] not in DETERMINERS:
         head = words.pop(0)
         words_by_role["preposition" if head in PREPOSITIONS else "verb"] = head
     if words[:1] and words[0] in DETERMINERS and len(words) in (2, 3):

@@ -135,7 +135,7 @@ def read_file(name: str, path: Path, *, training: bool = False) -> Part:
         _check_label(path, number, values[corpus.label], corpus.classes)
         examples.append(Example(values[corpus.label], sentences, number))
     if len(broken) > MOST_BROKEN:
-        reason = f"one of {len(broken)} lines that have not {len(columns or ())} columns, or no words"
+        reason = f"one of {len(broken)} lines without {len(columns or ())} columns or without words"
         raise LineError(path, broken[0], f"{reason}; at most {MOST_BROKEN} are left out; check the file")
     if not examples:
         raise LineError(path, 0, "no examples in this file")

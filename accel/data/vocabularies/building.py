@@ -81,7 +81,7 @@ def _of_bpe(words: dict[str, int], size: int, fit: bool) -> Vocabulary:
 
 def _numbered(words: dict[str, int], labels: tuple[str, ...], kind: str, size: int | None, fit: bool) -> Vocabulary:
     if kind not in (*KINDS, BPE):
-        raise ValueError(f"unknown kind of vocabulary {kind!r}: choose one of {', '.join(KINDS)}")
+        raise ValueError(f"unknown kind of vocabulary {kind!r}: choose one of {', '.join((*KINDS, BPE))}")
     room = None if size is None else size - 2 - 2 * len(labels)
     if room is not None and room < 1:
         raise ValueError(f"vocabulary size {size}, but {len(labels)} labels leave no room; use a larger size")

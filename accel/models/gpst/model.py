@@ -171,7 +171,7 @@ def _forward(f: Pass, batch: Any, noise_seed: int | None) -> _Forward:
 
 def _check_contexts(contexts: np.ndarray, n_sentences: int) -> None:
     if contexts[0] or contexts[-1] != n_sentences or (np.diff(contexts) < 0).any():
-        raise ValueError(f"contexts: do not rise from 0 to the {n_sentences} sentences")
+        raise ValueError(f"contexts: do not rise from 0 to the number of sentences, {n_sentences}")
 
 
 def _last_states(f: Pass, batch: Any, outputs: _Forward) -> Variable:
