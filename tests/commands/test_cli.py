@@ -64,8 +64,8 @@ def reference_logps(model: Model, tree: Tree, label: int | None = None) -> np.nd
     config = reference.Config(**{name: value for name, value in vars(model.config).items() if name in names})
     parameters = {name: value.astype(np.float64) for name, value in model.parameters.items()}
     ids, types, labels = inputs(model, tree)
-    asked = labels if label is None else np.where(labels >= 0, label, -1)
-    return reference.token_logps(config, parameters, ids, types, asked)[labels >= 0]
+    targets = labels if label is None else np.where(labels >= 0, label, -1)
+    return reference.token_logps(config, parameters, ids, types, targets)[labels >= 0]
 
 
 def test_a_trained_run_lies_in_its_directory(house: House) -> None:
@@ -108,9 +108,9 @@ def test_scores_are_the_reference_s(house: House, name: str, grove: Callable[...
     np.testing.assert_allclose(logps, [x.sum() for x in expected], rtol=3e-6)
     table = grove("score", *house.checkpoints(name), house.valid, "--tokens")
     np.testing.assert_allclose(np.array(tokens(table, 3), float), np.concatenate(expected), rtol=1e-5, atol=2e-6)
-    named = [[*words(tree), "</s>"] if name == "words" else actions(tree) for tree in house.gold]
-    assert tokens(table, 1) == [token for group in named for token in group]
-    assert tokens(table, 0) == [str(i) for i, group in enumerate(named, 1) for _ in group]
+    symbols = [[*words(tree), "</s>"] if name == "words" else actions(tree) for tree in house.gold]
+    assert tokens(table, 1) == [token for group in symbols for token in group]
+    assert tokens(table, 0) == [str(i) for i, group in enumerate(symbols, 1) for _ in group]
     type_of = {"</s>": "T"} | {a: action_type(a).name.removesuffix("1") for tree in house.gold for a in actions(tree)}
     assert tokens(table, 2) == [type_of[token] for token in tokens(table, 1)]
 
@@ -153,14 +153,14 @@ def test_perplexity_of_trees_is_the_bound_of_different_proposals(
     sentences = [marginal.sentence_logp(logps[a:b]) for a, b in pairwise(ends)]
     n_words = sum(len(words(tree)) for tree in house.gold)
     text = grove("perplexity", *house.checkpoints(*names), "--proposals", house.proposals)
-    printed = figures(text)
+    values = figures(text)
     assert "upper bound" in text
-    assert printed["perplexity"] == pytest.approx(marginal.perplexity(sentences, n_words), rel=1e-5)
-    assert printed["words"] == n_words and printed["sentences"] == len(house.gold)
-    assert printed["mean proposals"] == pytest.approx(len(logps) / len(house.gold), abs=0.01)
+    assert values["perplexity"] == pytest.approx(marginal.perplexity(sentences, n_words), rel=1e-5)
+    assert values["words"] == n_words and values["sentences"] == len(house.gold)
+    assert values["mean proposals"] == pytest.approx(len(logps) / len(house.gold), abs=0.01)
     assert grove("perplexity", *house.checkpoints(*names), "--proposals", house.numbered, "--numbered") == text
     single = figures(grove("perplexity", *house.checkpoints(*names), "--trees", house.valid))
-    assert single["perplexity"] > printed["perplexity"] and single["mean proposals"] == 1
+    assert single["perplexity"] > values["perplexity"] and single["mean proposals"] == 1
 
 
 def test_perplexity_of_words_is_exact(house: House, grove: Callable[..., str]) -> None:
@@ -184,8 +184,8 @@ def test_reranking_takes_the_most_probable_proposal(house: House, tmp_path: Path
     assert (tmp_path / "chosen").read_text() == "".join(f"{tree}\n" for tree in best)
 
     def score(tag: Callable[[str], str], parameters: object = COLLINS) -> float:
-        gold, chosen = ([with_tags(t, [tag(w) for w in words(t)]) for t in side] for side in (house.gold, best))
-        return round(evalb(gold, chosen, parameters).f1, 2)
+        gold, predictions = ([with_tags(t, [tag(w) for w in words(t)]) for t in side] for side in (house.gold, best))
+        return round(evalb(gold, predictions, parameters).f1, 2)
 
     assert "punctuation counts" in text
     assert float(text.splitlines()[0].split()[1]) == score(lambda word: "WORD")
@@ -245,8 +245,8 @@ def test_the_number_of_threads_is_set_before_anything_is_imported() -> None:
     program += "assert numba.config.NUMBA_NUM_THREADS == 1\nsys.exit(status)"
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", program], cwd=root, env=environment, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
@@ -258,9 +258,9 @@ def test_closed_streams_are_empty_or_drop_what_is_written(closed: tuple[int, ...
     redirections = " ".join(f"{number}{'<>'[number > 0]}&-" for number in closed)
     command = ("sh", "-c", f'exec "$0" -c "$1" {redirections}', sys.executable, program)
     root = Path(__file__).parents[2]
-    done = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    assert done.returncode == 20, done.stderr
-    assert done.stdout == ("" if 1 in closed else f"{tmp_path}/tree.svg\n")
-    assert done.stderr == ("" if 2 in closed else "grove: error: <stdin>: an empty file\n")
+    process = subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert process.returncode == 20, process.stderr
+    assert process.stdout == ("" if 1 in closed else f"{tmp_path}/tree.svg\n")
+    assert process.stderr == ("" if 2 in closed else "grove: error: <stdin>: an empty file\n")
     assert [path.name for path in tmp_path.iterdir()] == ["tree.svg"]
     assert (tmp_path / "tree.svg").read_text().endswith("</svg>\n")

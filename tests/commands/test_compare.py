@@ -40,8 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{stem}.lo").write_text("\n".join(lines) + "\n")
         (folder / f"{stem}.up").write_text("\n".join(lines).upper() + "\n")
     for kind in KINDS:
-        given = f"--task translation --source lo --target up --size tiny --vocabulary words --steps 2 --model {kind}"
-        status = cli.main(["train", *given.split(), *SMALL, f"--data={folder}", f"--out={folder / kind}"])
+        options = f"--task translation --source lo --target up --size tiny --vocabulary words --steps 2 --model {kind}"
+        status = cli.main(["train", *options.split(), *SMALL, f"--data={folder}", f"--out={folder / kind}"])
         assert status == 0
     return folder
 
@@ -105,18 +105,18 @@ def test_a_judged_sheet(sheet: Path, grove: Callable[..., str], tmp_path: Path) 
         assert [int(table[name][system]) for name in CATEGORIES] == [
             sum(name in cell for cell in cells) for name in CATEGORIES
         ]
-    printed = [line for line in out.splitlines() if line.startswith("lexical of ")]
-    assert [line.split()[2] for line in printed] == sorted(line.split()[2] for line in printed)
-    assert out.count("\ninput  ") == out.count("\ngold   ") == len(printed)
+    lines = [line for line in out.splitlines() if line.startswith("lexical of ")]
+    assert [line.split()[2] for line in lines] == sorted(line.split()[2] for line in lines)
+    assert out.count("\ninput  ") == out.count("\ngold   ") == len(lines)
 
 
 def test_mistakes_in_a_sheet(sheet: Path, mistake: Callable[..., str], tmp_path: Path) -> None:
-    judged, key = tmp_path / "judged.tsv", tmp_path / "x.y.key.json"
+    path, key = tmp_path / "judged.tsv", tmp_path / "x.y.key.json"
     head, *rows = rows_of(sheet)
     rows = [[*row[:5], "lexical", "lexical"] for row in rows]
     names = ", ".join(CATEGORIES)
     page = "; this is a page: open it in a browser, and save the sheet there"
-    for changed, words in (
+    for table, words in (
         ([head, *rows[:1], [*rows[1][:5], "correct", ""]], f":3: errors B is empty; use one or more of {names}"),
         ([head, [*rows[0][:5], "lexicla", "other"]],
          f":2: errors A: lexicla: no such category: did you mean lexical? use one or more of {names}"),
@@ -131,17 +131,17 @@ def test_mistakes_in_a_sheet(sheet: Path, mistake: Callable[..., str], tmp_path:
         ([["id"], *rows], f":1: the columns are not {', '.join(COLUMNS)}"),
         ([["<!doctype html>"]], f":1: the columns are not {', '.join(COLUMNS)}{page}"),
     ):  # fmt: skip
-        write_rows(judged, changed)
-        assert mistake("compare", "--tally", judged, "--key", key) == f"{judged}{words}"
-    write_rows(judged, [head, *rows])
-    judged.write_bytes(judged.read_bytes().replace(b"\n", b"\r"))
-    returns = f"{judged}: the lines end with carriage returns"
-    assert mistake("compare", "--tally", judged, "--key", key).startswith(returns)
-    assert mistake("compare", "--tally", judged).startswith(f"{tmp_path / 'judged.key.json'}: No such file")
+        write_rows(path, table)
+        assert mistake("compare", "--tally", path, "--key", key) == f"{path}{words}"
+    write_rows(path, [head, *rows])
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r"))
+    returns = f"{path}: the lines end with carriage returns"
+    assert mistake("compare", "--tally", path, "--key", key).startswith(returns)
+    assert mistake("compare", "--tally", path).startswith(f"{tmp_path / 'judged.key.json'}: No such file")
     for text in ("{}", "[1]", '{"names": ["a"], "first": {}}', "x"):
         (tmp_path / "judged.key.json").write_text(text)
         reason = "not a key: name the *.key.json that was written beside the sheet"
-        assert mistake("compare", "--tally", judged) == f"{tmp_path / 'judged.key.json'}: {reason}"
+        assert mistake("compare", "--tally", path) == f"{tmp_path / 'judged.key.json'}: {reason}"
 
 
 def test_mistakes_in_the_options(folder: Path, sheet: Path, mistake: Callable[..., str], tmp_path: Path) -> None:
@@ -170,9 +170,9 @@ def test_the_page_saves_a_sheet(sheet: Path, tmp_path: Path, width: int, dark: b
     """Ticks in a browser: correct excludes errors, equal outputs are judged together, and the sheet has all texts."""
     page = tmp_path / "ticked.html"
     page.write_text(sheet.with_suffix(".html").read_text() + TICK)
-    seen = look_at(page, tmp_path, width, dark)
-    assert not seen.faults
-    [message] = seen.messages
+    view = look_at(page, tmp_path, width, dark)
+    assert not view.faults
+    [message] = view.messages
     saved, progress = json.loads(message[message.index("[", message.index("SHEET ")) : message.rindex(" OF")])
     assert progress == "12 of 12 judged" and not re.search("https?:|src=", page.read_text())  # no network
     (tmp_path / "saved.tsv").write_text(saved, encoding="utf-8")

@@ -88,38 +88,38 @@ def test_drawn_trees_bound_and_estimate(house: House, tmp_path: Path, grove: Gro
     assert [[x.tree for x in group] for group in again] == [[x.tree for x in group] for group in proposals]
     assert (tmp_path / "other").read_bytes() != out.read_bytes()
     model = house.checkpoints("tg")
-    got = printed(grove("perplexity", *model, "--proposals", out, "--drawn", "without"))
+    figures = printed(grove("perplexity", *model, "--proposals", out, "--drawn", "without"))
     (tmp_path / "trees").write_text("".join(f"{x.tree}\n" for group in proposals for x in group))
     logps = [
         float(line.split()[0]) for line in grove("score", *model, tmp_path / "trees").splitlines() if line[0] == "-"
     ]
     groups = [logps[k : k + 12] for k in (0, 12, 24)]
     n_words = sum(map(len, sentences))
-    assert float(got["perplexity"].split()[0]) == pytest.approx(
+    assert float(figures["perplexity"].split()[0]) == pytest.approx(
         perplexity(list(map(sentence_logp, groups)), n_words), 1e-3
     )
     estimates = [
-        sentence_estimate(group, [x.logp for x in drawn], with_replacement=False)
-        for group, drawn in zip(groups, draws, strict=True)
+        sentence_estimate(group, [x.logp for x in samples], with_replacement=False)
+        for group, samples in zip(groups, draws, strict=True)
     ]
     expected = perplexity_estimate(estimates, n_words)
-    value, error = got["estimate"].removesuffix(" (drawn without replacement)").split(" ± ")
+    value, error = figures["estimate"].removesuffix(" (drawn without replacement)").split(" ± ")
     assert (float(value), float(error)) == pytest.approx(expected, rel=1e-3)
-    assert float(value) <= float(got["perplexity"].split()[0])
+    assert float(value) <= float(figures["perplexity"].split()[0])
     command = ("perplexity", *model, "--proposals", out)
     assert mistake(*command, "--drawn", "with", "--numbered").startswith("--numbered: is not for --drawn")
 
 
 def test_trees_are_summed_beside_drawn_ones(house: House, tmp_path: Path, grove: Grove, mistake: Grove) -> None:
-    """IS-2: the proposals are drawn for certain; the drawn trees among them are left out."""
+    """IS-2: a proposal counts as drawn with probability 1; drawn trees that are proposals, too, are left out."""
     path, also = tmp_path / "drawn", tmp_path / "also"
     groups = [group for group in house.proposed if len(group) > 1]
-    certain, drawn = [group[:-1] for group in groups], [group[1:] for group in groups]
-    path.write_text("".join(f"{n} ||| -0.5 ||| {tree}\n" for n, group in enumerate(drawn) for tree in group))
+    certain, samples = [group[:-1] for group in groups], [group[1:] for group in groups]
+    path.write_text("".join(f"{n} ||| -0.5 ||| {tree}\n" for n, group in enumerate(samples) for tree in group))
     also.write_text("\n".join("".join(f"{tree}\n" for tree in group) for group in certain))
     command = ("perplexity", *house.checkpoints("tg"), "--proposals", path, "--drawn")
-    got = printed(grove(*command, "without", "--also", also))
-    assert got["mean proposals"] == f"{sum(map(len, groups)) / len(groups):.2f}"
+    figures = printed(grove(*command, "without", "--also", also))
+    assert figures["mean proposals"] == f"{sum(map(len, groups)) / len(groups):.2f}"
     (tmp_path / "trees").write_text("".join(f"{tree}\n" for group in groups for tree in group))
     lines = grove("score", *house.checkpoints("tg"), tmp_path / "trees").splitlines()
     logps = iter(float(line.split()[0]) for line in lines if line[0] == "-")
@@ -128,7 +128,7 @@ def test_trees_are_summed_beside_drawn_ones(house: House, tmp_path: Path, grove:
         for group in groups
     ]
     expected = perplexity_estimate(estimates, sum(len(words(group[0])) for group in groups))
-    value, error = got["estimate"].removesuffix(" (drawn without replacement)").split(" ± ")
+    value, error = figures["estimate"].removesuffix(" (drawn without replacement)").split(" ± ")
     assert (float(value), float(error)) == pytest.approx(expected, rel=1e-3)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(line for line in lines if not line.startswith("1 ")))
@@ -136,9 +136,9 @@ def test_trees_are_summed_beside_drawn_ones(house: House, tmp_path: Path, grove:
     assert without["skipped"] == "1: no proposals"  # what its certain trees leave out cannot be estimated
     path.write_text("".join(lines))
     also.write_text("".join(f"{n}\t{tree}\n" for n, group in enumerate(certain, 1) for tree in group))
-    assert printed(grove(*command, "without", "--also", also, "--numbered")) == got
+    assert printed(grove(*command, "without", "--also", also, "--numbered")) == figures
     also.write_text("".join(f"{tree}\n" for tree in certain[0]))
-    n_first = len(drawn[0]) + 1
+    n_first = len(samples[0]) + 1
     assert (
         mistake(*command, "without", "--also", also) == f"{path}:{n_first}: more sentences than the other trees have: 1"
     )
@@ -152,9 +152,9 @@ def test_all_trees_of_a_sentence_need_no_estimate(house: House, tmp_path: Path, 
     text.write_text("they\n")
     grove("propose", "--checkpoint", house.folder / "parser", text, "--number", 99, "--out", out, "--sample")
     assert {line.split(" ||| ")[1] for line in out.read_text().splitlines()} == {"0.0"}
-    got = printed(grove("perplexity", *house.checkpoints("tg"), "--proposals", out, "--drawn", "without"))
-    bound = got["perplexity"].split()[0]
-    assert got["estimate"] == f"{bound} ± 0.0000 (drawn without replacement)"
+    figures = printed(grove("perplexity", *house.checkpoints("tg"), "--proposals", out, "--drawn", "without"))
+    bound = figures["perplexity"].split()[0]
+    assert figures["estimate"] == f"{bound} ± 0.0000 (drawn without replacement)"
 
 
 def test_samples_of_rnng_are_read_by_perplexity_and_rerank(house: House, tmp_path: Path, grove: Grove) -> None:
@@ -163,8 +163,8 @@ def test_samples_of_rnng_are_read_by_perplexity_and_rerank(house: House, tmp_pat
     path.write_text("".join(lines))
     for command in ("perplexity", "rerank"):
         common = (command, *house.checkpoints("tg"), "--gold", house.valid, "--proposals")
-        plain, drawn = printed(grove(*common, house.proposals)), printed(grove(*common, path, "--drawn", "with"))
-        assert plain == {name: value for name, value in drawn.items() if name != "estimate"}
+        plain, of_samples = printed(grove(*common, house.proposals)), printed(grove(*common, path, "--drawn", "with"))
+        assert plain == {name: value for name, value in of_samples.items() if name != "estimate"}
     none = printed(grove("perplexity", *house.checkpoints("words"), "--proposals", path, "--drawn", "with"))
     assert none["estimate"] == "none (exact)"
 

@@ -53,10 +53,10 @@ def test_different_models_are_summed_over_proposals(house: House, tmp_path: Path
     both = house.checkpoints("tg", "txl_cc")
     search = ("--parser", house.folder / "parser", "--proposals-per-sentence", 5)
     for ensemble in ("mixture", "product"):
-        printed = bits(grove("surprisal", *both, lines_of(house, tmp_path), *search, "--ensemble", ensemble))
+        surprisals = bits(grove("surprisal", *both, lines_of(house, tmp_path), *search, "--ensemble", ensemble))
         logps = word_prefix_logps(CPU, models, corpus, [5] * len(groups), ensemble=ensemble)
         expected = [x for of_words in logps for x in np.diff([0.0, *of_words]) / -math.log(2)]
-        assert printed == pytest.approx(expected, abs=2e-3)
+        assert surprisals == pytest.approx(expected, abs=2e-3)
 
 
 def test_suites_and_pairs_take_ensembles(house: House, tmp_path: Path, grove: Grove) -> None:
@@ -64,18 +64,18 @@ def test_suites_and_pairs_take_ensembles(house: House, tmp_path: Path, grove: Gr
     bad = [*good[:2], next(word for word in good if word != good[2]), *good[3:]]
     suite = write_suite(tmp_path / "toy.json", [(good, bad)])
     (tmp_path / "ml.tsv").write_text(HEADER + f"t\tc\t{' '.join(good)}\t{' '.join(bad)}\t\n")
-    asked = ("syntaxgym", suite, *SMALL, "--out", tmp_path / "out")
+    command = ("syntaxgym", suite, *SMALL, "--out", tmp_path / "out")
     contents = []
     for names in (("tg",), ("tg", "txl_cc"), ("txl_cc",)):
-        grove(*asked, *house.checkpoints(*names))
+        grove(*command, *house.checkpoints(*names))
         contents.append(json.loads((tmp_path / "out").read_text()))
     sums = [content["suites"]["number_toy"]["items"][0]["bits"]["a"]["1"] for content in contents]
     assert len(set(sums)) == 3 and all(map(math.isfinite, sums))
     assert contents[1]["ensemble"] == "mixture" and contents[1]["others"][0].startswith(str(house.folder / "txl_cc"))
     assert "others" not in contents[0] and contents[0]["checkpoint"] == contents[1]["checkpoint"]
-    asked = ("minimal_pairs", "--data", tmp_path / "ml.tsv", "--format", "marvin_linzen", "--out", tmp_path / "out")
+    command = ("minimal_pairs", "--data", tmp_path / "ml.tsv", "--format", "marvin_linzen", "--out", tmp_path / "out")
     for names in (("words",), ("words", "words")):
-        grove(*asked, *house.checkpoints(*names), "--ensemble", "product")
+        grove(*command, *house.checkpoints(*names), "--ensemble", "product")
         contents.append(json.loads((tmp_path / "out").read_text()))
     one, two = (content["paradigms"]["t"]["pairs"][0]["bits"] for content in contents[3:])
     assert two == pytest.approx(one, abs=1e-3) and contents[4]["ensemble"] == "product"

@@ -109,8 +109,8 @@ def test_an_open_file_keeps_what_it_has(house: House, tmp_path: Path) -> None:
         assert (lines[0], lines[-1]) == ("earlier", "later") and len(lines) > 3
         assert list(tmp_path.iterdir()) == [path]
     command[-1:] = ["--out", "/dev/stdout"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "sentences " in done.stderr and "sentences " not in done.stdout
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "sentences " in process.stderr and "sentences " not in process.stdout
 
 
 def test_files_to_write_are_checked_before_the_work(
@@ -118,11 +118,11 @@ def test_files_to_write_are_checked_before_the_work(
 ) -> None:
     (tmp_path / "file").touch()
     run = save_tiny(tmp_path / "run", "fasttrees")
-    written = Path("nowhere/out")
+    out = Path("nowhere/out")
     monkeypatch.setattr(opening.checkpoint, "load", lambda *_: pytest.fail("the model is read before the check"))
     parse = ("parse", *house.checkpoints("tg"), tmp_path / "file")
     for command, option in (((*parse,), "--out"), (("evaluate", run), "--write")):
-        assert mistake(*command, option, written) == f"{option} {written}: no directory nowhere: make it first"
+        assert mistake(*command, option, out) == f"{option} {out}: no directory nowhere: make it first"
         wrong = mistake(*command, option, tmp_path / "file" / "out")
         assert wrong == f"{option} {tmp_path}/file/out: {tmp_path}/file is a file, not a directory: choose another"
     monkeypatch.setattr(os, "access", lambda path, mode: path != run)  # root may write everywhere
@@ -175,9 +175,9 @@ def test_a_file_is_not_written_that_is_read_as_standard_input(tmp_path: Path) ->
     text.write_text("as before")
     command = (sys.executable, "-m", "accel.cli", "parse", "--checkpoint", tmp_path / "run", "-", "--out", text)
     with text.open() as file:
-        ended = subprocess.run(command, stdin=file, capture_output=True, text=True, check=False)
-    assert ended.returncode == 2 and text.read_text() == "as before"
-    assert f"--out {text}: this command reads it: name another file" in ended.stderr
+        process = subprocess.run(command, stdin=file, capture_output=True, text=True, check=False)
+    assert process.returncode == 2 and text.read_text() == "as before"
+    assert f"--out {text}: this command reads it: name another file" in process.stderr
 
 
 @pytest.mark.parametrize(

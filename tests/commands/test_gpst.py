@@ -49,16 +49,16 @@ def test_surprisal_after_other_lines(text: Path, closed: Path, grove: Callable[.
     long = (a * 18)[:88]  # of the 90 that there are
     file.write_text("\n".join(" ".join(line) for line in (a, b[:1], c, d, [], b, a, long, c[:2])))
     contexts = {1: [], 2: [a], 3: [a, b[:1]], 4: [b[:1], c], 6: [], 7: [b], 8: [], 9: [long]}
-    read = ("surprisal", "--checkpoint", closed, file, "--beam", 2)
-    rows = [line.split("\t") for line in grove(*read, "--context-lines", 2, "--batch-size", 3).splitlines()[1:]]
+    command = ("surprisal", "--checkpoint", closed, file, "--beam", 2)
+    rows = [line.split("\t") for line in grove(*command, "--context-lines", 2, "--batch-size", 3).splitlines()[1:]]
     lines = file.read_text().splitlines()
     for number, context in contexts.items():
         steps_after = partial(steps, context=[np.array(model.vocabulary.encode_words(line)) for line in context])
         words_of = lines[number - 1].split()[:5]
         bits = bits_of(steps_after, 2, model.vocabulary.encode_words(words_of))
         assert [float(row[2]) for row in rows if row[0] == str(number)][:5] == pytest.approx(bits, abs=2e-4)
-    alone = grove(*read).splitlines()
-    assert alone == grove(*read, "--context-lines", 0).splitlines() and len(alone) == len(rows) + 1
+    alone = grove(*command).splitlines()
+    assert alone == grove(*command, "--context-lines", 0).splitlines() and len(alone) == len(rows) + 1
     same = [k for k, line in enumerate(alone[1:]) if line.split("\t") == rows[k]]
     assert {rows[k][0] for k in same} >= {"1", "6", "8"} and len(same) < len(rows)
 
@@ -77,9 +77,9 @@ def test_generate(text: Path, closed: Path, grove: Callable[..., str]) -> None:
     prefix = text.read_text().split()[:3]
     for seed, top_k in ((0, 1), (1, 2), (2, 5)):
         options = ("--prefix", " ".join(prefix), "--words", 4, "--top-k", top_k, "--seed", seed)
-        printed = grove("generate", "--checkpoint", closed, *options)
+        output = grove("generate", "--checkpoint", closed, *options)
         actions = draw_text(steps, top_k, 4, seed, model.vocabulary.encode_words(prefix), END_ID)
-        assert printed.split() == model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
+        assert output.split() == model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
     assert len(grove("generate", "--checkpoint", closed, "--words", 3, "--top-k", 4).split()) == 3
 
 
@@ -99,17 +99,17 @@ def test_generate_after_other_lines(text: Path, closed: Path, grove: Callable[..
 def test_generated_words_are_whole(pieces: Path, grove: Callable[..., str]) -> None:
     """Sampling continues until another word begins, and its pieces are those of the reference's text."""
     model, steps = exact(pieces)
-    printed = grove("generate", "--checkpoint", pieces, "--words", 1, "--top-k", 3, "--seed", 4).split()
+    words = grove("generate", "--checkpoint", pieces, "--words", 1, "--top-k", 3, "--seed", 4).split()
     actions = draw_text(steps, 3, 8, 4)
     spelled = model.vocabulary.decode(i for i in actions if i >= 0)
-    assert len(actions) > len(spelled) > 1 and printed == spelled[:1]
+    assert len(actions) > len(spelled) > 1 and words == spelled[:1]
 
 
 def test_a_full_context_ends_the_text(pieces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Words of several pieces fill the context early; the words so far are printed."""
     assert cli.main(["generate", "--checkpoint", str(pieces), "--words", "90"]) == 0
-    printed, messages = capsys.readouterr()
-    assert 1 <= len(printed.split()) < 90 and messages == "grove: after 90 tokens the context is full\n"
+    output, messages = capsys.readouterr()
+    assert 1 <= len(output.split()) < 90 and messages == "grove: after 90 tokens the context is full\n"
 
 
 def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Callable[..., str]) -> None:
@@ -126,20 +126,20 @@ def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Cal
     assert wrong == f"{file}:3: a sentence of 91 tokens, more than a context of the model has, 90"
     file.write_text("")
     assert mistake("surprisal", "--checkpoint", closed, file) == f"{file}: an empty file"
-    asked = ("generate", "--checkpoint", closed)
-    wrong = mistake(*asked, "--words", 91)
+    command = ("generate", "--checkpoint", closed)
+    wrong = mistake(*command, "--words", 91)
     assert wrong == "--words 91: after a prefix of 0 tokens at most 90 fit into a context of the model"
-    assert mistake(*asked, "--words", 3, "--top-k", 0) == "--top-k 0: at least 1 is needed"
-    assert mistake(*asked, "--words", 0) == "--words 0: at least 1 is needed"
-    wrong = mistake(*asked, "--words", 1, "--prefix", (some + " ") * 90)
+    assert mistake(*command, "--words", 3, "--top-k", 0) == "--top-k 0: at least 1 is needed"
+    assert mistake(*command, "--words", 0) == "--words 0: at least 1 is needed"
+    wrong = mistake(*command, "--words", 1, "--prefix", (some + " ") * 90)
     assert wrong == "--prefix: 90 tokens leave no room for a word: a context of the model has 90"
-    assert mistake(*asked, "--prefix", "zebras").startswith("--prefix: the word 'zebras' is not in")
+    assert mistake(*command, "--prefix", "zebras").startswith("--prefix: the word 'zebras' is not in")
     file.write_text(f"{(some + ' ') * 80}\n\n{some}\n")
-    wrong = mistake(*asked, "--words", 8, "--prefix", f"{some} {some}", "--context", file)
+    wrong = mistake(*command, "--words", 8, "--prefix", f"{some} {some}", "--context", file)
     place = "after a prefix of 2 tokens after 81 of the context"
     assert wrong == f"--words 8: {place} at most 7 fit into a context of the model"
     file.write_text(f"{some}\nzebras\n")
-    assert mistake(*asked, "--context", file).startswith(f"{file}:2: the word 'zebras' is not in")
+    assert mistake(*command, "--context", file).startswith(f"{file}:2: the word 'zebras' is not in")
     wrong = mistake("surprisal", "--checkpoint", closed, text, "--context-lines", -1)
     assert wrong == "--context-lines -1: at least 0 is needed"
 

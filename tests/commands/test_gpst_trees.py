@@ -33,20 +33,20 @@ def test_ways_to_parse(text: Path, kind: str, request: pytest.FixtureRequest, gr
     file.write_text("".join(f"{' '.join(line)}\n" for line in lines))
     model = open_model(accel.load("cpu"), run)
     encoded = [[model.vocabulary.encode_words([word]) for word in line] for line in lines]
-    seen = set()
-    for options, chosen in (
+    outputs = set()
+    for options, keywords in (
         ((), {}),
         (("--mode", "inside", "--batch-size", 2), {}),
         (("--mode", "parser"), {"mode": "parser"}),
         (("--mode", "left-to-right"), {"mode": "left-to-right", "beam": 20}),
         (("--mode", "left-to-right", "--beam", 2, "--no-sync"), {"mode": "left-to-right", "beam": 2, "sync": False}),
     ):
-        printed = grove("parse", "--checkpoint", run, file, *options)
-        predicted = list(spans_of(accel.load("cpu"), model, encoded, **chosen))
-        assert printed == "".join(f"{induced_tree(*pair)}\n" for pair in zip(predicted, lines, strict=True))
-        seen.add(printed)
-    assert len(seen) > 2
-    (text.parent / "gold").write_text(printed)
+        output = grove("parse", "--checkpoint", run, file, *options)
+        predicted = list(spans_of(accel.load("cpu"), model, encoded, **keywords))
+        assert output == "".join(f"{induced_tree(*pair)}\n" for pair in zip(predicted, lines, strict=True))
+        outputs.add(output)
+    assert len(outputs) > 2
+    (text.parent / "gold").write_text(output)
     gold = ("--gold", text.parent / "gold", "--convention", "plain")
     table = grove("parse", "--checkpoint", run, *gold, *options).splitlines()
     assert next(line.split() for line in table if line.startswith("left-to-right"))[1:3] == ["100.0", "100.0"]

@@ -37,8 +37,8 @@ def test_every_option_has_a_text_with_its_default(command: str, monkeypatch: pyt
         name = "/".join(action.option_strings) or action.dest
         assert action.help and action.help.strip(), f"grove {command} {name} has no help"
         if type(action.default) in (str, int, float) and action.default != argparse.SUPPRESS:
-            shown = {str(action.default), f"{action.default:,}" if type(action.default) is int else str(action.default)}
-            assert any(text in action.help for text in shown), f"grove {command} {name}: {action.default}?"
+            texts = {str(action.default), f"{action.default:,}" if type(action.default) is int else str(action.default)}
+            assert any(text in action.help for text in texts), f"grove {command} {name}: {action.default}?"
     assert parser.format_help().startswith("usage: grove")
 
 

@@ -138,10 +138,10 @@ def test_settings_that_no_training_reads_are_named(
 def test_scores_of_outputs_have_their_own_options(
     measure: str, option: str, measures: str, text: Path, mistake: Callable[..., str]
 ) -> None:
-    needed = ("--data" if measure == "cognition" else "--references", text)
+    inputs = ("--data" if measure == "cognition" else "--references", text)
     value = "stems" if option == "--rouge-tokenize" else text
     assert (
-        mistake("score_outputs", measure, text, *needed, option, value) == f"{option}: is for {measures}: leave it out"
+        mistake("score_outputs", measure, text, *inputs, option, value) == f"{option}: is for {measures}: leave it out"
     )
 
 
@@ -158,8 +158,8 @@ def test_a_treebank_is_not_read_as_text(
 ) -> None:
     text.write_text(f"\n{TREEBANK}")
     name, *more = command
-    given = (*more, text) if more == ["--text"] else (text, *more)
-    wrong = mistake(name, "--checkpoint", runs[kind], *given)
+    arguments = (*more, text) if more == ["--text"] else (text, *more)
+    wrong = mistake(name, "--checkpoint", runs[kind], *arguments)
     assert wrong.startswith(f"{text}:2: a tree, where a line of text should be: ")
     assert wrong.endswith("grove prepare text FILE --convention plain --out TEXT")
 

@@ -31,22 +31,22 @@ def rows(text: str) -> dict[str, str]:
 def test_a_run(house: House, grove: Callable[..., str]) -> None:
     run = house.folder / "tg"
     n_parameters = sum(tensor.size for tensor in house.model("tg").parameters.values())
-    shown = rows(grove("info", run))
-    assert shown["run"] == str(run) and shown["model"] == f"tg, {n_parameters:,} parameters"
-    assert shown["sizes"].startswith("vocabulary_size=") and "d_model=16 d_ff=24 n_layers=2" in shown["sizes"]
-    assert shown["steps"] == "6 of 6, in checkpoint.safetensors"
-    assert shown["data"] == str(house.data) and shown["validation"] == str(house.valid)
+    table = rows(grove("info", run))
+    assert table["run"] == str(run) and table["model"] == f"tg, {n_parameters:,} parameters"
+    assert table["sizes"].startswith("vocabulary_size=") and "d_model=16 d_ff=24 n_layers=2" in table["sizes"]
+    assert table["steps"] == "6 of 6, in checkpoint.safetensors"
+    assert table["data"] == str(house.data) and table["validation"] == str(house.valid)
     best = checkpoint.read_state(run / "best.safetensors")
     text = f"{best['validation_loss']:.4f} at step 6"
-    assert shown["validation loss"] == f"{text}; best {text}" and shown["loss"].endswith(" at step 6")
-    assert shown["process"] == "none trains it"
+    assert table["validation loss"] == f"{text}; best {text}" and table["loss"].endswith(" at step 6")
+    assert table["process"] == "none trains it"
     shapes = parameter_shapes(house.model("tg").config)
-    assert shown["parts"].startswith(f"embedding {prod(shapes['embedding']):,}; ")
-    assert sum(int(n.replace(",", "")) for n in re.findall(r"\w+ ([\d,]+)(?:;| in|$)", shown["parts"])) == n_parameters
+    assert table["parts"].startswith(f"embedding {prod(shapes['embedding']):,}; ")
+    assert sum(int(n.replace(",", "")) for n in re.findall(r"\w+ ([\d,]+)(?:;| in|$)", table["parts"])) == n_parameters
     assert all(
         setting in grove("info", run) for setting in ("core_dropout=0.0", "optimizer=adam", "keep_checkpoints=0")
     )
-    assert re.fullmatch(r"\d\S* a step, the mean of 5", shown["seconds"])
+    assert re.fullmatch(r"\d\S* a step, the mean of 5", table["seconds"])
     of_checkpoint = rows(grove("info", run / "best.safetensors"))
     assert of_checkpoint["steps"] == "6 of 6, in best.safetensors" and "loss" not in of_checkpoint
 
@@ -63,15 +63,15 @@ def test_the_process_that_trains(house: House, tmp_path: Path, grove: Callable[.
 def test_a_run_before_its_first_checkpoint(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
     shutil.copy(house.folder / "tg" / "config.json", tmp_path)
     (tmp_path / "metrics.jsonl").write_text("")
-    shown = rows(grove("info", tmp_path))
-    assert shown["checkpoint"] == "none yet" and shown["data"] == str(house.data) and "loss" not in shown
+    table = rows(grove("info", tmp_path))
+    assert table["checkpoint"] == "none yet" and table["data"] == str(house.data) and "loss" not in table
 
 
 def test_an_exported_folder(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
     grove("export", house.folder / "tg", tmp_path / "exported")
-    shown, of_run = (rows(grove("info", folder)) for folder in (tmp_path / "exported", house.folder / "tg"))
-    assert all(shown[name] == of_run[name] for name in ("model", "sizes", "training", "task"))
-    assert shown["steps"] == "6 of 6, in model.safetensors" and "process" not in shown
+    of_export, of_run = (rows(grove("info", folder)) for folder in (tmp_path / "exported", house.folder / "tg"))
+    assert all(of_export[name] == of_run[name] for name in ("model", "sizes", "training", "task"))
+    assert of_export["steps"] == "6 of 6, in model.safetensors" and "process" not in of_export
 
 
 @pytest.mark.parametrize(("length", "shown"), [({}, True), ({"tokens": 99}, False), ({"set": ["steps=6"]}, False)])

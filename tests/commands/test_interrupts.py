@@ -68,5 +68,7 @@ def test_other_lost_errors_are_those_of_python(capsys: pytest.CaptureFixture[str
 
 def test_an_interrupt_while_numpy_is_imported() -> None:
     """One line, and not NumPy's page on broken installations."""
-    done = subprocess.run([sys.executable, "-c", AT_IMPORT], capture_output=True, text=True, timeout=300, check=False)
-    assert not done.stdout and (done.returncode, done.stderr) == (130, "grove: interrupted\n")
+    process = subprocess.run(
+        [sys.executable, "-c", AT_IMPORT], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert not process.stdout and (process.returncode, process.stderr) == (130, "grove: interrupted\n")

@@ -54,11 +54,11 @@ def test_tensorboard_reads_what_was_written(run: Path, tmp_path: Path, grove: Ca
     for _ in range(2):  # the second export replaces the first
         out = grove("metrics", run, "--tensorboard", tmp_path / "board")
         assert out.splitlines() == [f"{tmp_path}/board/tg: 7 events", f"tensorboard --logdir {tmp_path}/board"]
-    written = events(tmp_path / "board" / "tg")
-    assert [(tag, step, value) for tag, step, value, _ in written] == [
+    scalars = events(tmp_path / "board" / "tg")
+    assert [(tag, step, value) for tag, step, value, _ in scalars] == [
         (name, line["step"], value) for line in LINES for name, value in line.items() if name != "step"
     ]
-    assert [time for tag, _, _, time in written if tag == "loss"] == [1e9 - 1.5, 1e9 - 0.5, 1e9]
+    assert [time for tag, _, _, time in scalars if tag == "loss"] == [1e9 - 1.5, 1e9 - 0.5, 1e9]
 
 
 def test_a_line_that_is_being_written_is_left_out(run: Path) -> None:
@@ -74,8 +74,8 @@ def test_mistakes(run: Path, tmp_path: Path, mistake: Callable[..., str], monkey
     twice = mistake("metrics", run, run, "--tensorboard", tmp_path / "board")
     assert twice == "--tensorboard: two runs are called 'tg': export one of them into another folder"
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    missing = mistake("metrics", run, "--tensorboard", tmp_path / "board")
-    assert missing == "TensorBoard's events need tensorboardX: pip install 'grove-lm[tensorboard]'"
+    message = mistake("metrics", run, "--tensorboard", tmp_path / "board")
+    assert message == "TensorBoard's events need tensorboardX: pip install 'grove-lm[tensorboard]'"
     assert not (tmp_path / "board").exists()
     for text in ('{"step": 2}', '{"step": 2, "loss": "low"}', "[1]", "{"):
         path.write_text(json.dumps(LINES[0]) + f"\n{text}\n")

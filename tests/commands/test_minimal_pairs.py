@@ -40,8 +40,8 @@ def write_pairs(path: Path, text: Path) -> list[tuple[list[str], list[str]]]:
 def test_pairs_of_a_gpst(text: Path, closed: Path, measure: str, tmp_path: Path, grove: Callable[..., str]) -> None:
     """The bits are those of the words, of the whole sentence or of the third."""
     pairs, out = write_pairs(tmp_path / "ml.tsv", text), tmp_path / "out.json"
-    asked = ("--data", tmp_path / "ml.tsv", "--format", "marvin_linzen", "--measure", measure, "--beam", 4)
-    printed = grove("minimal_pairs", "--checkpoint", closed, *asked, "--out", out).splitlines()
+    options = ("--data", tmp_path / "ml.tsv", "--format", "marvin_linzen", "--measure", measure, "--beam", 4)
+    lines = grove("minimal_pairs", "--checkpoint", closed, *options, "--out", out).splitlines()
     content = json.loads(out.read_text())
     assert content["measure"] == measure and content["beam"] == 4 and content["seed"] == 0
     by_place = {pair["place"]: pair for paradigm in content["paradigms"].values() for pair in paradigm["pairs"]}
@@ -50,20 +50,20 @@ def test_pairs_of_a_gpst(text: Path, closed: Path, measure: str, tmp_path: Path,
     for number, pair in enumerate(pairs):
         bits = list(bits_of_words(ops, open_model(ops, closed), pair, beam=4))
         sums = [of_one[2] if measure == "critical" else sum(of_one) for of_one in bits]
-        judged = by_place[f"ml.tsv:{number + 2}"]
-        assert judged["bits"] == pytest.approx(sums, abs=2e-4) and judged["right"] is (sums[0] < sums[1])
-        right[f"t{number % 2}"] += judged["right"]
+        result = by_place[f"ml.tsv:{number + 2}"]
+        assert result["bits"] == pytest.approx(sums, abs=2e-4) and result["right"] is (sums[0] < sums[1])
+        right[f"t{number % 2}"] += result["right"]
     last = by_place[f"ml.tsv:{len(pairs) + 2}"]
     assert last["skipped"].startswith("the word 'zebra' is not in the closed vocabulary")
-    rows = [line.split() for line in printed]
+    rows = [line.split() for line in lines]
     assert rows[1][:6] == ["t0", str(right["t0"]), "3", "0", "1", f"{right['t0'] / 3:.4f}"]
     mean = (right["t0"] + right["t1"]) / 6
     assert content["means"]["mean over paradigms"]["accuracy"]["value"] == pytest.approx(mean)
-    assert [line[:28].strip() for line in printed[4:8]] == [
+    assert [line[:28].strip() for line in lines[4:8]] == [
         *("", "field subject-verb agreement", "mean over paradigms", "all pairs alike"),
     ]
-    assert printed[-2].startswith("unknown words: 0 of ")
-    assert printed[-1].startswith(f"skipped: 1 of 7 pairs, the first ml.tsv:{len(pairs) + 2}: the word 'zebra'")
+    assert lines[-2].startswith("unknown words: 0 of ")
+    assert lines[-1].startswith(f"skipped: 1 of 7 pairs, the first ml.tsv:{len(pairs) + 2}: the word 'zebra'")
 
 
 def test_pairs_of_models_of_trees(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
@@ -71,10 +71,10 @@ def test_pairs_of_models_of_trees(house: House, tmp_path: Path, grove: Callable[
     good = next(words for words in short_sentences(house, 20) if len(words) > 3)
     bad = [*good[:2], next(word for word in good if word != good[2]), *good[3:]]
     (tmp_path / "ml.tsv").write_text(HEADER + f"t\tc\t{' '.join(good)}\t{' '.join(bad)}\t\n")
-    asked = ("--data", tmp_path / "ml.tsv", "--format", "marvin_linzen", "--measure", "critical")
+    common = ("--data", tmp_path / "ml.tsv", "--format", "marvin_linzen", "--measure", "critical")
     proposals = ("--parser", house.folder / "parser", "--proposals-per-sentence", 4)
     for name, search in (("tg", SMALL), ("txl_cc", proposals), ("tg", proposals), ("words", ())):
-        grove("minimal_pairs", "--checkpoint", house.folder / name, *asked, *search, "--out", tmp_path / "out")
+        grove("minimal_pairs", "--checkpoint", house.folder / name, *common, *search, "--out", tmp_path / "out")
         if search == proposals:
             options = {"parser": open_model(CPU, house.folder / "parser"), "n_proposals": 4}
             bits = list(bits_of_words(CPU, house.model(name), [good, bad], **options))
@@ -82,8 +82,8 @@ def test_pairs_of_models_of_trees(house: House, tmp_path: Path, grove: Callable[
             limits = {"beam": 8, "max_open": 4, "max_opens": 2} if name == "tg" else {}
             bits = list(bits_of_words(CPU, house.model(name), [good[:3], bad[:3]], **limits))
         content = json.loads((tmp_path / "out").read_text())
-        judged = content["paradigms"]["t"]["pairs"][0]
-        assert judged["bits"] == pytest.approx([bits[0][2], bits[1][2]], abs=2e-4)
+        result = content["paradigms"]["t"]["pairs"][0]
+        assert result["bits"] == pytest.approx([bits[0][2], bits[1][2]], abs=2e-4)
         assert content.get("n_proposals") == (4 if search == proposals else None)
 
 
@@ -92,11 +92,11 @@ def test_words_are_changed_as_wanted(text: Path, closed: Path, tmp_path: Path, g
     words = next(line for line in sentences(text) if " ".join(line).islower())
     good, bad = " ".join(words), " ".join([*words[:-1], words[0]])
     (tmp_path / "ml.tsv").write_text(HEADER + f"t\tc\t{good}\t{bad}\t\nt\tc\t{good.title()}\t{bad.title()}\t\n")
-    asked = ("minimal_pairs", "--checkpoint", closed, "--data", tmp_path / "ml.tsv", "--format", "marvin_linzen")
-    for options, skipped in (((), "Title"), (("--lower",), ""), (("--capital",), words[0].capitalize())):
-        printed = grove(*asked, *options)
-        assert ("skipped:" in printed) is bool(skipped)
-    assert "the word '.' is not in the closed vocabulary" in grove(*asked, "--lower", "--period")
+    command = ("minimal_pairs", "--checkpoint", closed, "--data", tmp_path / "ml.tsv", "--format", "marvin_linzen")
+    for options, unknown_word in (((), "Title"), (("--lower",), ""), (("--capital",), words[0].capitalize())):
+        output = grove(*command, *options)
+        assert ("skipped:" in output) is bool(unknown_word)
+    assert "the word '.' is not in the closed vocabulary" in grove(*command, "--lower", "--period")
 
 
 def test_blimp_beside_published_results(text: Path, closed: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
@@ -107,8 +107,8 @@ def test_blimp_beside_published_results(text: Path, closed: Path, tmp_path: Path
     (tmp_path / "b.jsonl").write_text("".join(lines) + blimp_line("Zebra !", "Zebra ?", UID="c", linguistics_term="y"))
     published = [{"UID": name, "linguistics_term": term, "lm": k / 4} for k, (name, term) in enumerate(["ax", "by"])]
     (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, published)))
-    asked = ("--data", tmp_path / "b.jsonl", "--format", "blimp", "--published", tmp_path / "p.jsonl", "--per", 1)
-    rows = [line.split() for line in grove("minimal_pairs", "--checkpoint", closed, *asked).splitlines()]
+    options = ("--data", tmp_path / "b.jsonl", "--format", "blimp", "--published", tmp_path / "p.jsonl", "--per", 1)
+    rows = [line.split() for line in grove("minimal_pairs", "--checkpoint", closed, *options).splitlines()]
     assert rows[0][-1] == "lm" and [row[-1] for row in rows[1:4]] == ["0.0000", "0.2500", "-"]
     assert rows[1][2] == "1" and rows[3][1:6] == ["0", "0", "0", "1", "-"]
     assert rows[6][:3] == ["field", "morphology", "2"] and rows[6][-1] == "0.1250"
@@ -119,21 +119,23 @@ def test_mistakes_are_named(
     text: Path, closed: Path, tmp_path: Path, mistake: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_pairs(tmp_path / "ml.tsv", text)
-    asked = ("minimal_pairs", "--checkpoint", closed, "--data", tmp_path / "ml.tsv", "--format", "marvin_linzen")
-    assert mistake(*asked, "--per", 0) == "--per 0: at least 1 is needed"
-    assert mistake(*asked, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
-    assert mistake(*asked, "--split", "dev") == "--split: is for --format sva"
-    assert mistake(*asked, "--out", tmp_path) == f"--out {tmp_path}: a directory: name a file in it"
-    assert mistake(*asked, "--lower", "--capital") == "--capital: contradicts --lower: give one of them"
-    assert mistake(*asked[:-1], "sva").startswith(f"{tmp_path / 'ml.tsv'}:1: the header has no column 'label'")
-    assert mistake(*asked[:-1], "blimp").startswith(f"{tmp_path / 'ml.tsv'}: neither a .jsonl file, a folder nor")
-    assert mistake(*asked, "--published", tmp_path / "ml.tsv") == f"{tmp_path / 'ml.tsv'}:1: not JSON: Expecting value"
+    command = ("minimal_pairs", "--checkpoint", closed, "--data", tmp_path / "ml.tsv", "--format", "marvin_linzen")
+    assert mistake(*command, "--per", 0) == "--per 0: at least 1 is needed"
+    assert mistake(*command, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
+    assert mistake(*command, "--split", "dev") == "--split: is for --format sva"
+    assert mistake(*command, "--out", tmp_path) == f"--out {tmp_path}: a directory: name a file in it"
+    assert mistake(*command, "--lower", "--capital") == "--capital: contradicts --lower: give one of them"
+    assert mistake(*command[:-1], "sva").startswith(f"{tmp_path / 'ml.tsv'}:1: the header has no column 'label'")
+    assert mistake(*command[:-1], "blimp").startswith(f"{tmp_path / 'ml.tsv'}: neither a .jsonl file, a folder nor")
     assert (
-        mistake(*asked[:4], tmp_path / "none.tsv", *asked[5:])
+        mistake(*command, "--published", tmp_path / "ml.tsv") == f"{tmp_path / 'ml.tsv'}:1: not JSON: Expecting value"
+    )
+    assert (
+        mistake(*command[:4], tmp_path / "none.tsv", *command[5:])
         == f"{tmp_path / 'none.tsv'}: No such file or directory: check the name"
     )
-    assert mistake(*asked, "--max-open", 3).startswith("--max-open: ") and mistake(*asked, "--beam", 0).startswith(
+    assert mistake(*command, "--max-open", 3).startswith("--max-open: ") and mistake(*command, "--beam", 0).startswith(
         "--beam 0"
     )
     monkeypatch.setitem(sys.modules, "scipy", None)
-    assert mistake(*asked) == "tests of significance need scipy: pip install 'grove-lm[analysis]'"
+    assert mistake(*command) == "tests of significance need scipy: pip install 'grove-lm[analysis]'"

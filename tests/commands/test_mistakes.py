@@ -137,10 +137,8 @@ def test_broken_files_of_a_run_are_named(house: House, tmp_path: Path, mistake: 
     assert mistake(*score) == f"{run}/vocabulary.json: cannot be read: No such file or directory"
     (run / "checkpoint.safetensors").unlink()
     assert mistake(*score).startswith(f"{run}: no run, for it has neither best.safetensors nor ")
-    missing = tmp_path / "missing.trees"
-    assert (
-        mistake("score", *house.checkpoints("tg"), missing) == f"{missing}: No such file or directory: check the name"
-    )
+    file = tmp_path / "missing.trees"
+    assert mistake("score", *house.checkpoints("tg"), file) == f"{file}: No such file or directory: check the name"
 
 
 def test_runs_that_are_there_or_not_there(house: House, tmp_path: Path, mistake: Callable[..., str]) -> None:
@@ -166,9 +164,9 @@ def test_a_run_is_no_file(resume: tuple[str, ...], house: House, tmp_path: Path,
 
 def test_what_is_evaluated_is_a_run(tmp_path: Path, mistake: Callable[..., str]) -> None:
     (tmp_path / "file").write_text("no run")
-    wanted = "name a directory that `grove train` or `grove export` wrote"
+    advice = "name a directory that `grove train` or `grove export` wrote"
     for path in (tmp_path / "nowhere", tmp_path / "nowhere" / "best.safetensors"):
-        assert mistake("evaluate", path) == f"{path}: does not exist; {wanted}"
+        assert mistake("evaluate", path) == f"{path}: does not exist; {advice}"
     assert mistake("evaluate", tmp_path).startswith(f"{tmp_path}: no run, for it has neither best.safetensors nor ")
     assert mistake("evaluate", tmp_path / "file").startswith(f"{tmp_path}/file: truncated, or not a safetensors file")
 
@@ -202,14 +200,14 @@ def test_a_full_disk_is_named_by_file(
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    chosen = tmp_path / "chosen"
-    chosen.write_text("as before")
+    out = tmp_path / "chosen"
+    out.write_text("as before")
     monkeypatch.setattr(os, "replace", full)
     rerank = ["rerank", *house.checkpoints("tg"), "--proposals", house.proposals, "--gold", house.valid]
-    rerank += ["--out", chosen]
+    rerank += ["--out", out]
     assert cli.main([str(argument) for argument in rerank]) == 2
-    assert capsys.readouterr().err == f"grove: error: {chosen}: No space left on device\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["chosen"] and chosen.read_text() == "as before"
+    assert capsys.readouterr().err == f"grove: error: {out}: No space left on device\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["chosen"] and out.read_text() == "as before"
     assert cli.main(train(tmp_path / "run", house.data)) == 2
     assert "No space left on device" in capsys.readouterr().err.splitlines()[-1]
 

@@ -30,8 +30,8 @@ def treebank(tmp_path: Path) -> Path:
 
 def test_sections_become_splits(treebank: Path, tmp_path: Path, grove: Grove) -> None:
     out = tmp_path / "trees"
-    printed = grove("prepare", "ptb", treebank, "--out", out, "--sections", "2", "3", "4")
-    assert printed.splitlines() == [
+    report = grove("prepare", "ptb", treebank, "--out", out, "--sections", "2", "3", "4")
+    assert report.splitlines() == [
         "train sentences   3",
         "train words       15",
         "valid sentences   1",
@@ -65,20 +65,20 @@ def test_labels_that_training_lacks_are_named(treebank: Path, tmp_path: Path, mi
 
 def test_classes_are_those_of_the_vocabulary_that_training_builds(treebank: Path, tmp_path: Path, grove: Grove) -> None:
     out = tmp_path / "trees"
-    printed = grove("prepare", "ptb", treebank, "--out", out, "--sections", "2", "3", "4")
+    report = grove("prepare", "ptb", treebank, "--out", out, "--sections", "2", "3", "4")
     plain = build(read_treebank(out / "train.trees", Reading(drop_preterminals=True)), "unknown_classes")
     with_classes = build(read_treebank(out / "train.unk.trees"))
     assert set(plain.terminals) - set(with_classes.terminals) == {"UNK"}  # no word of training has it
-    assert f"ids of trees      {len(plain)}\n" in printed
+    assert f"ids of trees      {len(plain)}\n" in report
 
 
 def test_full_sections_are_compared_with_published_counts(treebank: Path, tmp_path: Path, grove: Grove) -> None:
     for section in (*range(2, 22), 23, 24):
         (treebank / f"{section:02}").mkdir(exist_ok=True)
         (treebank / f"{section:02}" / "x.mrg").write_text(TWO)
-    printed = grove("prepare", "ptb", treebank, "--out", tmp_path / "trees")
-    assert "train sentences   25 (published: 39832)" in printed and "valid words       5 (published: 32853)" in printed
-    assert "ids of trees      16 (published: 23888)" in printed and "ids of words      10 (published: 23835)" in printed
+    report = grove("prepare", "ptb", treebank, "--out", tmp_path / "trees")
+    assert "train sentences   25 (published: 39832)" in report and "valid words       5 (published: 32853)" in report
+    assert "ids of trees      16 (published: 23888)" in report and "ids of words      10 (published: 23835)" in report
 
 
 def test_parts_of_bllip_become_splits(tmp_path: Path, grove: Grove, mistake: Grove) -> None:
@@ -90,8 +90,8 @@ def test_parts_of_bllip_become_splits(tmp_path: Path, grove: Grove, mistake: Gro
                 path.write_text("(S1 (S (NP#1 (PRP it))\n  (VP (VBD rose))))\n" * 2)
     ids = tmp_path / "ids"
     ids.write_text("train 1987/w7_003\ntrain 1988/w8_003\nvalid 1987/w7_001 3\ntest 1988/w8_002 1\n")
-    printed = grove("prepare", "bllip", tmp_path / "bllip", "--ids", ids, "--out", tmp_path / "trees")
-    assert [line.split()[-1] for line in printed.splitlines()] == ["8", "16", "3", "6", "1", "2"]
+    report = grove("prepare", "bllip", tmp_path / "bllip", "--ids", ids, "--out", tmp_path / "trees")
+    assert [line.split()[-1] for line in report.splitlines()] == ["8", "16", "3", "6", "1", "2"]
     documents = list(read_treebank(tmp_path / "trees" / "valid.trees", Reading(documents="blank")))
     assert [len(words(tree)) for tree in documents] == [4, 2] and len(documents[0].children) == 2
     assert str(documents[1]) == "(DOC (S (NP (PRP it)) (VP (VBD rose))))"
@@ -107,8 +107,8 @@ def test_bllip_lg_is_checked_against_footnote_2(tmp_path: Path, grove: Grove) ->
         (tmp_path / "bllip" / name).mkdir(parents=True)
         large = "001" in name or "002" in name or name in ("1989/w9_010", "1989/w9_011")
         (tmp_path / "bllip" / name / "story").write_text("(S1 (S (NN x)))\n" * (1000 if large else 1))
-    printed = grove("prepare", "bllip", tmp_path / "bllip", "--out", tmp_path / "trees")
-    assert printed.splitlines() == [
+    report = grove("prepare", "bllip", tmp_path / "bllip", "--out", tmp_path / "trees")
+    assert report.splitlines() == [
         "train sentences   261",
         "train words       261",
         "valid sentences   1500 (as published)",
@@ -119,8 +119,8 @@ def test_bllip_lg_is_checked_against_footnote_2(tmp_path: Path, grove: Grove) ->
 
 
 def test_folders_and_oracles_become_files(treebank: Path, tmp_path: Path, grove: Grove) -> None:
-    printed = grove("prepare", "mrg", treebank, "--out", tmp_path / "all.trees")
-    assert printed == "sentences         5\nwords             25\n"
+    report = grove("prepare", "mrg", treebank, "--out", tmp_path / "all.trees")
+    assert report == "sentences         5\nwords             25\n"
     assert (tmp_path / "all.trees").read_text().count("\n\n") == 4
     (tmp_path / "oracle").write_text("# (S (NN It))\nIt\nUNK\nNT(S)\nSHIFT\nREDUCE\n\n")
     grove("prepare", "rnng", tmp_path / "oracle", "--out", tmp_path / "unk.trees")
@@ -158,21 +158,21 @@ def test_the_sample_of_the_wall_street_journal(data_dir: Path, tmp_path: Path, g
             path.write_text("".join(trees[n_trees : n_trees + int(count)]))
         n_trees += int(count)
     assert n_trees == 3914
-    printed = grove("prepare", "ptb", tmp_path / "wsj", "--out", tmp_path / "trees", "--sections", "0-1", "1", "0")
-    counts = {line[:17].strip(): int(line[18:]) for line in printed.splitlines()}
+    report = grove("prepare", "ptb", tmp_path / "wsj", "--out", tmp_path / "trees", "--sections", "0-1", "1", "0")
+    counts = {line[:17].strip(): int(line[18:]) for line in report.splitlines()}
     assert counts["valid sentences"] + counts["test sentences"] == counts["train sentences"]
     assert counts["ids of trees"] - counts["ids of words"] == 2 * counts["labels"]
     assert counts["classes elsewhere"] == 0  # both are parts of the training sections
-    read = read_treebank(tmp_path / "trees" / "train.unk.trees", Reading(documents="blank"))
-    assert sum(1 for _ in read) == 39
+    documents = read_treebank(tmp_path / "trees" / "train.unk.trees", Reading(documents="blank"))
+    assert sum(1 for _ in documents) == 39
 
 
 def test_trees_become_text(tmp_path: Path, grove: Grove) -> None:
     """The words of gold sentences: in lower case, without punctuation; digits as they are for Kim et al."""
     tree = "(S (NP (NNP Ann)) (VP (VBD paid) (NP ($ $) (CD 12.50))) (. .))\n"
     (tmp_path / "trees").write_text(tree + "(X (. ...))\n" + tree.lower().replace("(s", "(S").upper())
-    printed = grove("prepare", "text", tmp_path / "trees", "--out", tmp_path / "kim.txt")
-    assert printed == "sentences         2\nwords             6\n"
+    report = grove("prepare", "text", tmp_path / "trees", "--out", tmp_path / "kim.txt")
+    assert report == "sentences         2\nwords             6\n"
     assert (tmp_path / "kim.txt").read_text() == "ann paid 12.50\n" * 2
     grove("prepare", "text", tmp_path / "trees", "--convention", "wsj", "--out", tmp_path / "wsj.txt")
     assert (tmp_path / "wsj.txt").read_text() == "ann paid N.N\n" * 2

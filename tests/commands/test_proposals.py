@@ -81,11 +81,11 @@ def test_sentences_without_proposals_are_rows(house: House, tmp_path: Path, grov
     assert rows[0] == ["sentence", "words", "proposals", "log p"] and len(rows) == 13
     for number in (2, 12):
         assert rows[number] == [str(number), str(lengths[number - 1]), "0", "skipped: no proposals"]
-    used = [n for n in range(1, 13) if n not in (2, 12)]
-    assert [rows[n][:3] for n in used] == [whole[n][:3] for n in used]
+    numbers = [n for n in range(1, 13) if n not in (2, 12)]
+    assert [rows[n][:3] for n in numbers] == [whole[n][:3] for n in numbers]
     # float32 with other neighbours in the batch: at most 256 roundings on the way through these layers, eps32 / 2 each
-    assert [float(rows[n][3]) for n in used] == pytest.approx([float(whole[n][3]) for n in used], rel=128 * EPS32)
-    expected = math.exp(-sum(float(rows[n][3]) for n in used) / n_words)
+    assert [float(rows[n][3]) for n in numbers] == pytest.approx([float(whole[n][3]) for n in numbers], rel=128 * EPS32)
+    expected = math.exp(-sum(float(rows[n][3]) for n in numbers) / n_words)
     assert float(text[0].split()[1]) == pytest.approx(expected, rel=1e-4)
 
     unknown = grove("perplexity", *common, path, "--sentences", 12, "--rows", tmp_path / "rows")
@@ -116,15 +116,15 @@ def test_rerank_skips_sentences_without_proposals(
     rows = table(tmp_path / "rows")
     assert rows[0] == ["sentence", "words", "proposals", "log p", "matched", "gold", "chosen"] and len(rows) == 13
     assert rows[3] == ["3", str(len(words(house.gold[2]))), "0", "skipped: no proposals"]
-    chosen = (tmp_path / "chosen").read_text().splitlines()
-    assert len(chosen) == 12 and not chosen[2]
+    trees = (tmp_path / "chosen").read_text().splitlines()
+    assert len(trees) == 12 and not trees[2]
     gold = [with_tags(tree, ["WORD"] * len(words(tree))) for tree in house.gold]
-    [best] = [tree for tree in house.proposed[0] if str(tree) == chosen[0]]
+    [best] = [tree for tree in house.proposed[0] if str(tree) == trees[0]]
     [score] = evalb(gold[:1], [with_tags(best, ["WORD"] * len(words(best)))], COLLINS).per_sentence
     assert rows[1][4:] == [str(score.matched), str(score.gold), str(score.predicted)]
     counts = [[int(x) for x in row[4:]] for row in rows[1:] if len(row) == 7]
-    matched, n_gold, n_chosen = (sum(column) for column in zip(*counts, strict=True))
-    assert float(text[0].split()[1]) == pytest.approx(200 * matched / (n_gold + n_chosen), abs=0.006)
+    n_matched, n_gold, n_chosen = (sum(column) for column in zip(*counts, strict=True))
+    assert float(text[0].split()[1]) == pytest.approx(200 * n_matched / (n_gold + n_chosen), abs=0.006)
 
 
 def test_documents_by_their_sizes_or_their_trees(
@@ -185,11 +185,11 @@ def test_mistakes_in_proposals_are_named(
     house: House, reader_of_documents: Path, tmp_path: Path, mistake: Callable[..., str]
 ) -> None:
     path = tmp_path / "bad.trees"
-    numbered = (*house.checkpoints("tg"), "--numbered", "--proposals", path)
+    options = (*house.checkpoints("tg"), "--numbered", "--proposals", path)
     for text, reason in (
-        ("x\t(S they)\n", ":1: 'x' is no sentence's number above 0: let the numbers rise"),
-        ("0\t(S they)\n", ":1: '0' is no sentence's number above 0: let the numbers rise"),
-        ("2\t(S they)\n1\t(S he)\n", ":2: '1' is no sentence's number above 2: let the numbers rise"),
+        ("x\t(S they)\n", ":1: 'x' is not a number above 0: the numbers of the sentences must rise"),
+        ("0\t(S they)\n", ":1: '0' is not a number above 0: the numbers of the sentences must rise"),
+        ("2\t(S they)\n1\t(S he)\n", ":2: '1' is not a number above 2: the numbers of the sentences must rise"),
         (
             "1\t(S they)\n1\t(S he)\n",
             ":2: other words than the sentence's first proposal has, {path}:1: give every sentence its number",
@@ -197,26 +197,25 @@ def test_mistakes_in_proposals_are_named(
         ("(S they)\n", ":1:1: no name of a document, or number of a sentence, and tab before the tree: write one"),
     ):
         path.write_text(text)
-        assert mistake("perplexity", *numbered) == f"{path}{reason}".replace("{path}", str(path))
+        assert mistake("perplexity", *options) == f"{path}{reason}".replace("{path}", str(path))
     path.write_text("2\t(S they)\n")
     gold = write(tmp_path / "gold.trees", house.gold[:1])
     assert (
-        mistake("perplexity", *numbered, "--gold", gold) == f"{gold}: 1 trees, but {path} has 2 sentences: give as many"
+        mistake("perplexity", *options, "--gold", gold) == f"{gold}: 1 trees, but {path} has 2 sentences: give as many"
     )
     gold = write(tmp_path / "gold.trees", house.gold[:2])
-    wrong = mistake("perplexity", *numbered, "--gold", gold, "--sentences", 3)
-    assert wrong == f"{gold}: 2 trees, but 3 sentences are stated: give as many"
+    wrong = mistake("perplexity", *options, "--gold", gold, "--sentences", 3)
+    assert wrong == f"{gold}: 2 trees for 3 sentences: give one tree for each"
     assert (
-        mistake("perplexity", *numbered, "--sentences", 1)
-        == f"--sentences: 1, but {path} has 2 sentences: give as many"
+        mistake("perplexity", *options, "--sentences", 1) == f"--sentences: 1, but {path} has 2 sentences: give as many"
     )
-    assert mistake("perplexity", *numbered, "--sentences", 0) == "--sentences 0: at least 1 is needed"
+    assert mistake("perplexity", *options, "--sentences", 0) == "--sentences 0: at least 1 is needed"
     reason = f"{path}:1: other words than the gold tree has, {house.valid}:2: give both in one order"
     for command in ("perplexity", "rerank"):
-        assert mistake(command, *numbered, "--gold", house.valid) == reason
-    assert mistake("perplexity", *numbered, "--max-words", 0) == "--max-words 0: at least 1 is needed"
+        assert mistake(command, *options, "--gold", house.valid) == reason
+    assert mistake("perplexity", *options, "--max-words", 0) == "--max-words 0: at least 1 is needed"
     path.write_text("2\t(S they sing)\n")
-    everything = mistake("perplexity", *numbered, "--max-words", 1)
+    everything = mistake("perplexity", *options, "--max-words", 1)
     assert everything == f"{path}: every one of 2 sentences is skipped: no proposals"
     trees = ("perplexity", *house.checkpoints("tg"), "--trees", house.valid)
     assert mistake(*trees, "--gold", house.valid) == "--gold: is for --proposals: leave it out"

@@ -24,9 +24,9 @@ def test_bpe_longer_sides_and_the_written_outputs(
     sizes = ("--vocabulary", "bpe", "--vocabulary-size", 23, "--batch-by", "longer", *SMALL)
     status, _, err = run_grove(*TRAIN, "--data", parallel, "--out", run, *sizes, "--batch-size", 300)
     assert status == 0 and "23 ids, bpe: pairs of characters" in err
-    given = ("--beam", 2, "--length-penalty", 1, "--extra-length", 5, "--average", 2)
-    printed = grove("evaluate", run, *given, "--write", parallel / "outputs")
-    assert printed.startswith("BLEU average of 2")
+    options = ("--beam", 2, "--length-penalty", 1, "--extra-length", 5, "--average", 2)
+    report = grove("evaluate", run, *options, "--write", parallel / "outputs")
+    assert report.startswith("BLEU average of 2")
     outputs = (parallel / "outputs").read_text().splitlines()
     assert len(outputs) == 20 and not any("@@" in line for line in outputs)
     for name in ("test.lo", "test.up"):
@@ -34,15 +34,15 @@ def test_bpe_longer_sides_and_the_written_outputs(
         assert wrong == f"--write {parallel / name}: this command reads it: name another file"
     wrong = mistake("evaluate", run, "--write", run / "evaluation.json")
     assert wrong == f"--write {run / 'evaluation.json'}: the scores are written there: name another file"
-    stored = json.loads((run / "evaluation.average=2,beam=2,length_penalty=1.0,extra_length=5.json").read_text())
+    scores = json.loads((run / "evaluation.average=2,beam=2,length_penalty=1.0,extra_length=5.json").read_text())
     scored = grove("score_outputs", "bleu", parallel / "outputs", "--references", parallel / "test.up")
     wrong = mistake("score_outputs", "bleu", parallel / "outputs", "--references", parallel / "test.up",
                     "--bleu-tokenize", "words")  # fmt: skip
     assert wrong.startswith("--bleu-tokenize words: choose one of none, ")
     wrong = mistake(*TRAIN, "--data", parallel, "--out", parallel / "next", *sizes, "--bleu-tokenize", "words")
     assert wrong.startswith("--bleu-tokenize words: choose one of none, ")  # before the training
-    assert scored.split() == ["BLEU", f"{stored['BLEU']['average of 2']:.4f}"] == ["BLEU", printed.split()[-1]]
-    translated = grove("translate", "--checkpoint", run, *given[:6], "--average", 2, parallel / "test.lo")
+    assert scored.split() == ["BLEU", f"{scores['BLEU']['average of 2']:.4f}"] == ["BLEU", report.split()[-1]]
+    translated = grove("translate", "--checkpoint", run, *options[:6], "--average", 2, parallel / "test.lo")
     assert translated.splitlines() == outputs
     wrong = mistake(*TRAIN, "--data", parallel, "--out", parallel / "next", *sizes, "--batch-size", 3)
     assert ": the longer of source and target has " in wrong

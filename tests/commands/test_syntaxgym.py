@@ -55,7 +55,7 @@ def test_regions_of_a_gpst(
     """The search of the reference, whose bits of pieces add up over words and regions."""
     run, pairs = request.getfixturevalue(kind), pairs_of(text)
     suite, out = write_suite(tmp_path / "toy.json", pairs), tmp_path / "out.json"
-    printed = grove("syntaxgym", "--checkpoint", run, suite, "--beam", 4, "--batch-size", 3, "--out", out)
+    output = grove("syntaxgym", "--checkpoint", run, suite, "--beam", 4, "--batch-size", 3, "--out", out)
     model, steps = exact(run)
     expected: dict[int, dict[str, list[float]]] = {}
     for number, pair in enumerate(pairs, 1):
@@ -69,8 +69,8 @@ def test_regions_of_a_gpst(
     assert content["suites"]["number_toy"]["items"][0]["predictions"][1] is True  # the same first word
     assert content["means"]["all suites"]["circuits"] == {"Agreement": right / 3}
     row = ["number_toy", "Agreement", str(right), "3", "0", f"{right / 3:.4f}", "0.5000"]
-    assert printed.splitlines()[1].split() == row and content["suites"]["number_toy"]["chance"] == 0.5
-    assert printed.splitlines()[-1] == "unknown words: 0 of 30"
+    assert output.splitlines()[1].split() == row and content["suites"]["number_toy"]["chance"] == 0.5
+    assert output.splitlines()[-1] == "unknown words: 0 of 30"
 
 
 def test_regions_of_a_gpt2(text: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
@@ -95,8 +95,8 @@ def test_regions_of_a_language_model(text: Path, tmp_path: Path, grove: Callable
     pairs = pairs_of(text)
     pairs[1][1][2] = "zebra"
     suite = write_suite(tmp_path / "toy.json", pairs)
-    printed = grove("syntaxgym", "--checkpoint", tmp_path / "run", suite, "--out", tmp_path / "out")
-    assert printed.splitlines()[-1] == "unknown words: 1 of 30"
+    output = grove("syntaxgym", "--checkpoint", tmp_path / "run", suite, "--out", tmp_path / "out")
+    assert output.splitlines()[-1] == "unknown words: 1 of 30"
     model = open_model(accel.load("cpu"), tmp_path / "run")
 
     def bits(words: list[str]) -> list[float]:
@@ -137,8 +137,8 @@ def test_lower_case(text: Path, closed: Path, tmp_path: Path, grove: Callable[..
     assert pairs
     results = []
     for name, change, options in (("plain", str.lower, ()), ("loud", str.upper, ("--lower",))):
-        changed = [tuple([change(word) for word in words] for words in pair) for pair in pairs]
-        suite, out = write_suite(tmp_path / f"{name}.json", changed), tmp_path / name  # type: ignore[arg-type]
+        new_pairs = [tuple([change(word) for word in words] for words in pair) for pair in pairs]
+        suite, out = write_suite(tmp_path / f"{name}.json", new_pairs), tmp_path / name  # type: ignore[arg-type]
         grove("syntaxgym", "--checkpoint", closed, suite, "--out", out, *options)
         results.append(json.loads(out.read_text())["suites"])
     assert results[0] == results[1] and results[0]["number_toy"]["accuracy"] is not None
@@ -157,16 +157,16 @@ def test_published_results(tmp_path: Path, grove: Callable[..., str]) -> None:
 
 def test_mistakes_are_named(text: Path, closed: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
     suite = write_suite(tmp_path / "toy.json", pairs_of(text))
-    asked = ("syntaxgym", "--checkpoint", closed, suite)
-    assert mistake(*asked[:3]) == "SUITES: give suites, or a folder or an archive of suites"
-    assert mistake(*asked, suite) == f"{suite}: a second suite number_toy"
-    assert mistake(*asked, "--beam", 0) == "--beam 0: at least 1 is needed"
-    assert mistake(*asked, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
+    command = ("syntaxgym", "--checkpoint", closed, suite)
+    assert mistake(*command[:3]) == "SUITES: give suites, or a folder or an archive of suites"
+    assert mistake(*command, suite) == f"{suite}: a second suite number_toy"
+    assert mistake(*command, "--beam", 0) == "--beam 0: at least 1 is needed"
+    assert mistake(*command, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
     message = f"--out {tmp_path / 'no' / 'x'}: no directory {tmp_path / 'no'}: make it first"
-    assert mistake(*asked, "--out", tmp_path / "no" / "x") == message
-    assert mistake(*asked, "--out", tmp_path) == f"--out {tmp_path}: a directory: name a file in it"
+    assert mistake(*command, "--out", tmp_path / "no" / "x") == message
+    assert mistake(*command, "--out", tmp_path) == f"--out {tmp_path}: a directory: name a file in it"
     assert (
-        mistake(*asked[:3], tmp_path / "none.json")
+        mistake(*command[:3], tmp_path / "none.json")
         == f"{tmp_path / 'none.json'}: No such file or directory: check the name"
     )
     assert mistake("syntaxgym", suite).startswith("one of the arguments --checkpoint --results is required")
@@ -175,5 +175,5 @@ def test_mistakes_are_named(text: Path, closed: Path, tmp_path: Path, mistake: C
     wrong = mistake("syntaxgym", "--results", tmp_path / "results.csv", "--lower", "--beam", 5)
     assert wrong == "--lower: is for --checkpoint, and --results are given: leave it out"
     (tmp_path / "broken.json").write_text(suite.read_text().replace("(2;%a%)", "(9;%a%)"))
-    wrong = mistake(*asked[:3], tmp_path / "broken.json")
+    wrong = mistake(*command[:3], tmp_path / "broken.json")
     assert wrong == f"{tmp_path / 'broken.json'}: prediction 1: unknown region 9 in item 1, condition 'a'"

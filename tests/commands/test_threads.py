@@ -62,9 +62,9 @@ def test_a_model_is_used_by_a_process_for_every_thread_unless_it_is_wide(used: l
 def test_a_run_keeps_its_number(tmp_path: Path, used: list[int]) -> None:
     """A resumed run takes the number that stands in its configuration, whatever the width of the model."""
     run, path = House(tmp_path, ("tg",)).folder / "tg", tmp_path / "tg" / "config.json"
-    stored = json.loads(path.read_text())
-    assert stored["options"]["threads"] == 1 and used == [1]
-    stored["options"]["threads"] = 3
-    path.write_text(json.dumps(stored))
+    config = json.loads(path.read_text())
+    assert config["options"]["threads"] == 1 and used == [1]
+    config["options"]["threads"] = 3
+    path.write_text(json.dumps(config))
     assert cli.main(["train", "--resume", "--out", str(run), "--steps", "7"]) == 0
     assert used == [1, 3] and json.loads(path.read_text())["options"]["threads"] == 3

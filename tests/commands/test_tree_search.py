@@ -48,13 +48,13 @@ def test_surprisals_are_those_of_the_reference(
 ) -> None:
     sentences, model = short_sentences(house), house.model(name)
     file = lines_of(tmp_path / "lines", sentences)
-    printed = read_bits(grove("surprisal", "--checkpoint", house.folder / name, file, *SMALL))
+    surprisals = read_bits(grove("surprisal", "--checkpoint", house.folder / name, file, *SMALL))
     expected = [
         bits
         for sentence in sentences
         for bits in bits_of(reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS))
     ]
-    assert len(printed) > 4 and printed == pytest.approx(expected, abs=2e-3)
+    assert len(surprisals) > 4 and surprisals == pytest.approx(expected, abs=2e-3)
 
 
 def test_surprisals_of_a_model_of_words_are_exact(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
@@ -71,8 +71,8 @@ def test_surprisals_from_proposals(house: House, name: str, tmp_path: Path, grov
     """MARG-5 over the parser's proposals."""
     sentences, model = short_sentences(house, 3, 8), house.model(name)
     file, parser = lines_of(tmp_path / "lines", sentences), house.folder / "parser"
-    asked = ("surprisal", "--checkpoint", house.folder / name, file, "--parser", parser, "--batch-size", 2)
-    bits = iter(read_bits(grove(*asked, "--proposals-per-sentence", 5)))
+    command = ("surprisal", "--checkpoint", house.folder / name, file, "--parser", parser, "--batch-size", 2)
+    bits = iter(read_bits(grove(*command, "--proposals-per-sentence", 5)))
     for sentence, group in zip(sentences, propose(CPU, open_model(CPU, parser), sentences, 5), strict=True):
         trees = [tree for tree, _ in group]
         events = list(event_logps(CPU, [model], encode_trees(trees, model.vocabulary)))
@@ -85,16 +85,16 @@ def test_parses(house: House, tmp_path: Path, grove: Callable[..., str]) -> None
     """The best tree of the reference's search; scores of gold trees, and how many have a tree at all."""
     sentences, model = short_sentences(house), house.model("tg")
     file, out = lines_of(tmp_path / "lines", sentences), tmp_path / "trees"
-    printed = grove("parse", "--checkpoint", house.folder / "tg", file, *SMALL).splitlines()
-    for sentence, line in zip(sentences, printed, strict=True):
+    output = grove("parse", "--checkpoint", house.folder / "tg", file, *SMALL).splitlines()
+    for sentence, line in zip(sentences, output, strict=True):
         parses, _ = search(reference_model(model), model.vocabulary.symbols, sentence, reference_limits(LIMITS))
         assert line == str(tree_from_actions(parses[0].actions))
-    asked = ("parse", "--checkpoint", house.folder / "txl_cc", "--gold", house.valid, "--out", out, "--beam", 4)
-    printed = grove(*asked, "--batch-size", 5)
-    chosen = list(read_trees(out.read_text().splitlines()))
-    assert [words(tree) for tree in chosen] == [words(tree) for tree in house.gold]
-    tagged = [[with_tags(tree, ["W"] * len(words(tree))) for tree in trees] for trees in (house.gold, chosen)]
-    rows = dict(line.split(maxsplit=1) for line in printed.splitlines() if not line.startswith("complete"))
+    command = ("parse", "--checkpoint", house.folder / "txl_cc", "--gold", house.valid, "--out", out, "--beam", 4)
+    output = grove(*command, "--batch-size", 5)
+    predictions = list(read_trees(out.read_text().splitlines()))
+    assert [words(tree) for tree in predictions] == [words(tree) for tree in house.gold]
+    tagged = [[with_tags(tree, ["W"] * len(words(tree))) for tree in trees] for trees in (house.gold, predictions)]
+    rows = dict(line.split(maxsplit=1) for line in output.splitlines() if not line.startswith("complete"))
     assert float(rows["F1"]) == pytest.approx(evalb(*tagged, COLLINS).f1, abs=0.01)
     assert rows["coverage"] == "1.0000 (12 of 12 sentences)" and rows["tags"].startswith("none in the gold trees")
 
@@ -105,9 +105,9 @@ def test_sentences_without_a_tree_are_named_and_counted(
     gold = write(tmp_path / "gold", house.gold[:3])
     monkeypatch.setattr(parse_labelled, "labelled_trees", lambda *_, **__: iter([house.gold[0], None, house.gold[2]]))
     assert cli.main(["parse", "--checkpoint", str(house.folder / "tg"), "--gold", str(gold)]) == 0
-    printed, messages = capsys.readouterr()
+    output, messages = capsys.readouterr()
     assert messages == f"grove: {gold}:2: no tree: the search ends before the sentence does\n"
-    assert "F1              100.00\n" in printed and "coverage        0.6667 (2 of 3 sentences)\n" in printed
+    assert "F1              100.00\n" in output and "coverage        0.6667 (2 of 3 sentences)\n" in output
 
 
 def test_an_interrupted_search_keeps_its_trees(
@@ -150,11 +150,11 @@ def test_text_is_that_of_the_reference(house: House, name: str, grove: Callable[
     model = house.model(name)
     prefix = words(house.gold[0])[:2]
     for seed in (0, 1):
-        asked = ("generate", "--checkpoint", house.folder / name, "--prefix", " ".join(prefix), "--top-k", 2)
-        printed = grove(*asked, "--words", 3, "--seed", seed).split()
-        held = reference_model(model), model.vocabulary.symbols, Limits(2)
-        drawn = draw_text(*held, 3, seed, prefix)
-        assert printed == terminals(drawn)
+        command = ("generate", "--checkpoint", house.folder / name, "--prefix", " ".join(prefix), "--top-k", 2)
+        output = grove(*command, "--words", 3, "--seed", seed).split()
+        arguments = reference_model(model), model.vocabulary.symbols, Limits(2)
+        actions = draw_text(*arguments, 3, seed, prefix)
+        assert output == terminals(actions)
     assert len(grove("generate", "--checkpoint", house.folder / "words", "--words", 4).split()) <= 4
 
 
@@ -165,7 +165,7 @@ def test_suites(house: House, tmp_path: Path, grove: Callable[..., str]) -> None
     suite, out = write_suite(tmp_path / "toy.json", pairs), tmp_path / "out.json"
     by_proposals = ("--parser", house.folder / "parser", "--proposals-per-sentence", 4)
     for name, more in (("tg", SMALL), ("txl_cc", by_proposals), ("words", ())):
-        printed = grove("syntaxgym", "--checkpoint", house.folder / name, suite, *more, "--out", out)
+        output = grove("syntaxgym", "--checkpoint", house.folder / name, suite, *more, "--out", out)
         first, second = json.loads(out.read_text())["suites"]["number_toy"]["items"]
         file = lines_of(tmp_path / "lines", [*pairs[0]])
         bits = read_bits(grove("surprisal", "--checkpoint", house.folder / name, file, *more))
@@ -173,7 +173,7 @@ def test_suites(house: House, tmp_path: Path, grove: Callable[..., str]) -> None
         assert list(first["bits"]["a"].values()) == pytest.approx(sums, abs=1e-3)
         if name == "txl_cc":
             assert second["skipped"] == "condition 'b': 20 words, more than the parser reads, 12"
-            assert json.loads(out.read_text())["n_proposals"] == 4 and "skipped: 1 items" in printed
+            assert json.loads(out.read_text())["n_proposals"] == 4 and "skipped: 1 items" in output
         else:
             assert "skipped" not in second
 
@@ -197,14 +197,14 @@ def test_mistakes_are_named(house: House, tmp_path: Path, mistake: Callable[...,
     )
     wrong = mistake(*ask, "--proposals-per-sentence", 3)
     assert wrong == "--proposals-per-sentence: counts the trees of a parser, and none is named"
-    asked = (*ask, "--parser", parser, "--proposals-per-sentence", 0)
-    assert mistake(*asked) == "--proposals-per-sentence 0: at least 1 is needed"
-    asked = ("syntaxgym", "--checkpoint", plain, suite, "--parser", parser)
-    assert mistake(*asked) == f"--parser: is for a TG or a TXL (CC), and {plain / 'best.safetensors'} is neither"
+    command = (*ask, "--parser", parser, "--proposals-per-sentence", 0)
+    assert mistake(*command) == "--proposals-per-sentence 0: at least 1 is needed"
+    command = ("syntaxgym", "--checkpoint", plain, suite, "--parser", parser)
+    assert mistake(*command) == f"--parser: is for a TG or a TXL (CC), and {plain / 'best.safetensors'} is neither"
     file = lines_of(file, [words(house.gold[0]) * 5])
     assert mistake(*ask, "--parser", parser).endswith("words, more than the parser reads, 12")
-    asked = ("parse", "--checkpoint", tg, "--gold", house.valid, "--mode", "inside")
-    assert mistake(*asked).startswith("--mode: is for trees without labels, and")
+    command = ("parse", "--checkpoint", tg, "--gold", house.valid, "--mode", "inside")
+    assert mistake(*command).startswith("--mode: is for trees without labels, and")
     wrong = mistake("parse", "--checkpoint", plain, file)
     assert wrong.endswith("holds a txl_terminals, which gives no labelled trees; models that do: tg, txl_cc")
     assert mistake("generate", "--checkpoint", tg, "--context", file).endswith("reads every sentence by itself")
@@ -216,14 +216,14 @@ def test_a_sentence_is_the_first_of_a_document(house: House, tmp_path: Path, gro
     data.write_text("".join(f"{line}\n\n" for line in house.data.read_text().splitlines()))
     assert cli.main(train(run, data, "--documents")) == 0
     model, spoken = open_model(CPU, run), short_sentences(house)[0]
-    symbols, held = model.vocabulary.symbols, reference_model(model)
-    opening = float(held(())[symbols.index("(DOC")])
-    inside = (lambda actions: held(("(DOC", *actions))), symbols, spoken, reference_limits(LIMITS)
+    symbols, reference = model.vocabulary.symbols, reference_model(model)
+    opening = float(reference(())[symbols.index("(DOC")])
+    inside = (lambda actions: reference(("(DOC", *actions))), symbols, spoken, reference_limits(LIMITS)
     file = lines_of(tmp_path / "lines", [spoken])
     parses, _ = search(*inside)
     assert grove("parse", "--checkpoint", run, file, *SMALL).strip() == str(tree_from_actions(parses[0].actions))
-    ((found, _),) = word_level_search(CPU, model, [model.vocabulary.encode_words(spoken)], LIMITS)
-    assert found[0].logp == pytest.approx(opening + parses[0].logp, rel=1e-4)
+    ((hypotheses, _),) = word_level_search(CPU, model, [model.vocabulary.encode_words(spoken)], LIMITS)
+    assert hypotheses[0].logp == pytest.approx(opening + parses[0].logp, rel=1e-4)
 
     trees = [tree for tree, _ in next(iter(propose(CPU, open_model(CPU, parser), [spoken], 5)))]
     documents = encode_trees((Tree("DOC", (tree,)) for tree in trees), model.vocabulary)

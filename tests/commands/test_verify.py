@@ -88,9 +88,9 @@ def test_names_that_are_nearly_right_are_named(folder: Path, run_grove: Grove) -
 
 
 def test_operations_are_named_as_in_the_table(folder: Path, mistake: Callable[..., str]) -> None:
-    wanted = "unknown operation 'layer_nrom': did you mean layer_norm?"
-    assert mistake("verify", "cpu", "--only", "layer_nrom") == wanted
-    assert mistake("verify", "--describe", "layer_nrom") == wanted
+    message = "unknown operation 'layer_nrom': did you mean layer_norm?"
+    assert mistake("verify", "cpu", "--only", "layer_nrom") == message
+    assert mistake("verify", "--describe", "layer_nrom") == message
     assert mistake("verify", "own_fine", "--only", "cumax") == "own_fine: exports no cumax, which --only names"
     assert mistake("verify").startswith("BACKEND is missing: type grove verify MODULE")
     for option in ("--examples=0", "--seconds=0", "--seconds=nan"):
@@ -128,6 +128,6 @@ def test_pytest_outside_the_checkout(folder: Path, arguments: list[str], message
     """As where Grove is installed, which makes pytest load `grove_pytest`."""
     program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import pytest; sys.exit(pytest.main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "-p", "grove_pytest", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    error = [line for line in done.stderr.splitlines() if line]
-    assert done.returncode == 4 and len(error) == 1 and message in error[0], done
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    error = [line for line in process.stderr.splitlines() if line]
+    assert process.returncode == 4 and len(error) == 1 and message in error[0], process

@@ -138,11 +138,11 @@ def layer_norm(*arguments):
     return of_cpu(*arguments)
 """
     command = [sys.executable, "-m", "accel.cli", "verify", write("talking", text), "--json", "--examples", "1"]
-    done = subprocess.run(
+    process = subprocess.run(
         command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     )
-    assert json.loads(done.stdout)["agree_in_values"] == 2
-    assert "imported\n" in done.stderr and "called\n" in done.stderr
+    assert json.loads(process.stdout)["agree_in_values"] == 2
+    assert "imported\n" in process.stderr and "called\n" in process.stderr
 
 
 def test_a_saved_input_may_come_from_a_pipe(write: Write, run_grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,8 +174,8 @@ def test_what_a_kernel_prints_is_not_in_the_report(folder: Path, run_grove: Grov
 def test_pages_print_the_number_of_sizes(page: str, name: str, ours: Any) -> None:
     [op] = [op for op in OPS if op.name == name]
     text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
-    printed = set(re.findall(rf"^{name} +\S+ +\S+ +(\d+) ", text, re.MULTILINE))
-    assert printed == {str(len(list(cases_at_sizes(ours, op))))}
+    numbers = set(re.findall(rf"^{name} +\S+ +\S+ +(\d+) ", text, re.MULTILINE))
+    assert numbers == {str(len(list(cases_at_sizes(ours, op))))}
 
 
 def test_a_declared_precision_is_shown(folder: Path, run_grove: Grove, mistake: Callable[..., str]) -> None:
@@ -201,11 +201,11 @@ def test_more_inputs_in_more_seconds(folder: Path, run_grove: Grove) -> None:
 
 def test_inputs_are_saved_as_they_are(op: Op, tmp_path: Path) -> None:
     case = example_case(op)
-    drawn = {"case": case, "order": [1, 0], "direction": 7, "odd": np.array([math.nan, -math.inf, -0.0, 1e-310])}
-    replay.save(tmp_path / "x.json", replay.Saved(op.name, "ragged", "x", drawn))
-    loaded = replay.load(tmp_path / "x.json")
-    assert loaded.operation == op.name and replay.text_of(loaded.drawn) == replay.text_of(drawn)
-    for mine, other in zip(op.batched(case).values(), op.batched(loaded.drawn["case"]).values(), strict=True):
+    inputs = {"case": case, "order": [1, 0], "direction": 7, "odd": np.array([math.nan, -math.inf, -0.0, 1e-310])}
+    replay.save(tmp_path / "x.json", replay.Saved(op.name, "ragged", "x", inputs))
+    saved = replay.load(tmp_path / "x.json")
+    assert saved.operation == op.name and replay.text_of(saved.drawn) == replay.text_of(inputs)
+    for mine, other in zip(op.batched(case).values(), op.batched(saved.drawn["case"]).values(), strict=True):
         assert type(mine) is type(other)
         if isinstance(mine, np.ndarray):
             assert mine.dtype == other.dtype and mine.tobytes() == other.tobytes() and mine.shape == other.shape

@@ -52,8 +52,8 @@ def run(setting: Setting, arguments: list[str]) -> tuple[int, str]:
     with tempfile.TemporaryDirectory() as cache:
         environment = clean | dict.fromkeys(THREADS, "1") | {"NUMBA_CACHE_DIR": cache} | setting.variables
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rfE", *arguments]
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return done.returncode, done.stdout
+        process = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return process.returncode, process.stdout
 
 
 def counted(printed: str, outcome: str) -> int:
@@ -63,8 +63,8 @@ def counted(printed: str, outcome: str) -> int:
     4463
     """
     lines = [line for line in printed.splitlines() if re.search(r" in [\d.]+s", line)]
-    matched = re.search(rf"(\d+) {outcome}", lines[-1]) if lines else None
-    return int(matched[1]) if matched else 0
+    match = re.search(rf"(\d+) {outcome}", lines[-1]) if lines else None
+    return int(match[1]) if match else 0
 
 
 def red_tests(printed: str) -> Iterator[str]:
@@ -81,17 +81,17 @@ def main(arguments: list[str]) -> int:
         if setting.needs and not any(name.startswith(setting.needs) for name in features):
             print(f"{setting.name:<24}not run: this processor lacks {setting.needs[-1]}", flush=True)
             continue
-        started = time.monotonic()
-        code, printed = run(setting, arguments)
-        failed = counted(printed, "failed") + counted(printed, "error")
-        minutes = (time.monotonic() - started) / 60
-        print(f"{setting.name:<24}{counted(printed, 'passed'):>8}{failed:>8}{minutes:>9.1f}", flush=True)
-        for name in red_tests(printed):
+        begin = time.monotonic()
+        code, output = run(setting, arguments)
+        failed = counted(output, "failed") + counted(output, "error")
+        minutes = (time.monotonic() - begin) / 60
+        print(f"{setting.name:<24}{counted(output, 'passed'):>8}{failed:>8}{minutes:>9.1f}", flush=True)
+        for name in red_tests(output):
             print(f"    {name}", flush=True)
         if code:
             status = 1
             if not failed:
-                print("\n".join(printed.splitlines()[-20:]), flush=True)
+                print("\n".join(output.splitlines()[-20:]), flush=True)
     return status
 
 

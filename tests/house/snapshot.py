@@ -69,23 +69,23 @@ def record(directory: Path, patterns: list[str]) -> int:
     from tests.house.snapshot_cases import CASES
     from tests.house.snapshot_data import FILES
 
-    chosen = {case.name for case in CASES if any(fnmatch.fnmatchcase(case.name, pattern) for pattern in patterns)}
-    needed = set(chosen)
+    names = {case.name for case in CASES if any(fnmatch.fnmatchcase(case.name, pattern) for pattern in patterns)}
+    needs = set(names)
     for case in reversed(CASES):  # a case needs only what stands before it
-        if case.name in needed:
-            needed |= case.needs
+        if case.name in needs:
+            needs |= case.needs
     failed = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         for write in FILES:
             write(folder)
         for case in CASES:
-            if case.name not in needed:
+            if case.name not in needs:
                 continue
             start = time.perf_counter()
             content = run(case, folder)
             failed += content["status"] != 0
-            if case.name in chosen:
+            if case.name in names:
                 path = directory / f"{case.name}.json"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
@@ -109,8 +109,8 @@ def run(case: Any, folder: Path) -> dict[str, Any]:
     if content["status"]:
         content["error"] = "".join([line for line in plain(err.getvalue(), folder) if line.strip()][-1:])
     after = files_of(folder)
-    changed = sorted(path for path, state in after.items() if before.get(path) != state and "/cache/" not in path)
-    content["files"] = {path: read_file(folder / path, folder) for path in changed}
+    paths = sorted(path for path, state in after.items() if before.get(path) != state and "/cache/" not in path)
+    content["files"] = {path: read_file(folder / path, folder) for path in paths}
     return content
 
 
@@ -127,10 +127,10 @@ def _start(case: Any, folder: Path, out: io.StringIO, err: io.StringIO, content:
     mpirun = Path(sys.executable).parent / "mpirun"
     processes = [str(mpirun) if mpirun.exists() else "mpirun", "-n", str(case.ranks)] if case.ranks else []
     command = [*processes, sys.executable, "-m", "accel.cli", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
-    out.write(done.stdout)
-    err.write(done.stderr)
-    return done.returncode
+    process = subprocess.run(command, capture_output=True, text=True)
+    out.write(process.stdout)
+    err.write(process.stderr)
+    return process.returncode
 
 
 def files_of(folder: Path) -> dict[str, tuple[int, int]]:
@@ -193,9 +193,9 @@ def compare(old: Path, new: Path) -> int:
         raise SystemExit(f"{old}, {new}: no snapshots")
     count = 0
     for name in names:
-        missing = [folder for folder in (old, new) if not (folder / name).exists()]
-        if missing:
-            difference: str | None = f"is not in {missing[0]}"
+        folders = [folder for folder in (old, new) if not (folder / name).exists()]
+        if folders:
+            difference: str | None = f"is not in {folders[0]}"
         else:
             one, other = (json.loads((folder / name).read_text(encoding="utf-8")) for folder in (old, new))
             difference = next(differences(one, other), None)

@@ -161,9 +161,9 @@ def write_pairs(folder: Path) -> None:
     nouns = [f"the {adjective}{noun}" for adjective in ("", "red ", "small ") for noun in ("dog", "bee")]
     lines = [f"{noun} {end}" for noun in nouns for end in ("ran", *(f"saw {other}" for other in nouns))]
     for stem in ("train", "valid", "cg-test/cg-test"):
-        chosen = [line for line in lines if line.startswith("the red dog")][:5] if "cg" in stem else lines
-        write(folder / "cognition" / f"{stem}.en", chosen)
-        write(folder / "cognition" / f"{stem}.zh", ["".join(chinese[word] for word in line.split()) for line in chosen])
+        texts = [line for line in lines if line.startswith("the red dog")][:5] if "cg" in stem else lines
+        write(folder / "cognition" / f"{stem}.en", texts)
+        write(folder / "cognition" / f"{stem}.zh", ["".join(chinese[word] for word in line.split()) for line in texts])
     write(folder / "cognition" / "cg-test" / "cg-test.compound", ["the red dog"] * 5)
     write(folder / "cognition" / "lexicon", [f"{word}\t{text or '/'}" for word, text in chinese.items()])
 

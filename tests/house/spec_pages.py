@@ -40,13 +40,13 @@ class Clause:
 
 
 def clauses() -> list[Clause]:
-    listed = []
+    result = []
     for page in sorted(SPECS.glob("*/*.md")):
         for part in re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
             match = re.match(r"([A-Z]+-\d+) (.+)\n", part)
             if match:
-                listed.append(Clause(match[1], match[2], str(page.relative_to(SPECS).with_suffix("")), part))
-    return listed
+                result.append(Clause(match[1], match[2], str(page.relative_to(SPECS).with_suffix("")), part))
+    return result
 
 
 def anchors(page: Path) -> set[str]:

@@ -52,11 +52,11 @@ def test_every_stage_names_functions_of_the_backend() -> None:
 def test_the_kernels_of_the_blas_are_named() -> None:
     """Figures depend on them: another name in OPENBLAS_CORETYPE may halve the speed of all products."""
     program = "from benchmarks.run import blas_kernels; print(blas_kernels())"
-    named = subprocess.run(
+    kernels = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True,
         env=os.environ | {"OPENBLAS_CORETYPE": "Nehalem"},
     ).stdout.strip()  # fmt: skip
-    assert named in ("Nehalem", "unknown")
+    assert kernels in ("Nehalem", "unknown")
 
 
 @pytest.mark.parametrize(("most", "words"), [(2.5, "reached"), (1.5, "MISSED")])

@@ -39,12 +39,12 @@ def test_sums_in_every_order(name: str) -> None:
     """The arrays of a right kernel give NumPy's sums and products, but for their rounding."""
     x, y = np.random.default_rng(0).standard_normal((2, 5, 13)).astype(np.float32)
     a, b = (reference_in(name).xp.asarray(z) for z in (x, y))
-    for got, wanted in [
+    for result, expected in [
         (a.sum(), x.sum()), (a.sum(axis=0), x.sum(axis=0)), (a.mean(axis=1, keepdims=True), x.mean(axis=1)[:, None]),
         (a @ b.T, x @ y.T), (a @ b[0], x @ y[0]), (a[0] @ b[0], x[0] @ y[0]), (a[:, :0] @ b.T[:0], np.zeros((5, 5))),
     ]:  # fmt: skip
-        assert np.shape(got) == np.shape(wanted)
-        np.testing.assert_allclose(got, wanted, rtol=0, atol=20 * np.finfo(np.float32).eps)
+        assert np.shape(result) == np.shape(expected)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=20 * np.finfo(np.float32).eps)
 
 
 def test_errors_change_answers() -> None:
@@ -52,9 +52,11 @@ def test_errors_change_answers() -> None:
     memory: dict[str, object] = {}
     for name, error in ERRORS.items():
         error([[x + 1 for x in outputs] for outputs in answers], memory) if name.startswith("the last") else None
-        made = error(answers, memory)
-        shapes = [[x.shape for x in outputs] for outputs in made]
-        assert shapes == [[(4, 2)], [(70, 2)]] and any((a[0] != b[0]).any() for a, b in zip(made, answers, strict=True))
+        result = error(answers, memory)
+        shapes = [[x.shape for x in outputs] for outputs in result]
+        assert shapes == [[(4, 2)], [(70, 2)]] and any(
+            (a[0] != b[0]).any() for a, b in zip(result, answers, strict=True)
+        )
 
 
 def test_right_answers_pass_and_wrong_ones_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,13 +88,13 @@ def test_the_products_of_a_grammar_are_those_of_its_shapes(stand_in: ModuleType)
     forward = config.n_layers * n * (4 * d * d + 2 * d * config.d_ff)
     relative = [k * config.n_layers * rows * d * d for k in (1, 2) for rows in (positions, 64)]
     vocabulary = [k * batch.n_labels * config.vocabulary_size * d for k in (3, 4)]  # computed twice, or kept
-    counted = count_step(step).flops - 2 * 3 * forward
-    assert 2 * min(vocabulary) < counted <= 2 * (max(vocabulary) + 2 * max(relative))
+    flops = count_step(step).flops - 2 * 3 * forward
+    assert 2 * min(vocabulary) < flops <= 2 * (max(vocabulary) + 2 * max(relative))
 
 
 def test_a_kernel_takes_the_longest_of_three_times() -> None:
-    launch, moved, computed = H200["launch"].value, H200["bytes"].value, H200["float32"].value
-    kernels = Kernel("tiny", 10, 8, 0), Kernel("copy", 1, int(moved), 0), Kernel("dot", 1, 8, int(2 * computed))
+    launch, bandwidth, throughput = H200["launch"].value, H200["bytes"].value, H200["float32"].value
+    kernels = Kernel("tiny", 10, 8, 0), Kernel("copy", 1, int(bandwidth), 0), Kernel("dot", 1, 8, int(2 * throughput))
     counts = StepCounts(kernels, 1, 2)
     now = as_it_is(counts)
     assert (
@@ -103,7 +103,7 @@ def test_a_kernel_takes_the_longest_of_three_times() -> None:
     narrow = as_designed(counts, 5, "bf16", is_graph=True)
     assert narrow.starts == pytest.approx(3 * launch) and narrow.bound == "bytes"
     assert as_it_is(StepCounts((Kernel("tiny", 10, 8, 0),), 0, 0)).bound == "calls of the host"
-    steps = StepCounts((Kernel("dot", 20, int(moved), 1),), 0, 0)
+    steps = StepCounts((Kernel("dot", 20, int(bandwidth), 1),), 0, 0)
     assert as_designed(steps, 60, "float32", is_graph=True, is_persistent=True).device < 1e-3
 
 

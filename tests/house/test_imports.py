@@ -57,8 +57,8 @@ def imports(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "refimpl").rglob("*.py")), ids=lambda p: p.name)
 def test_the_reference_imports_numpy_and_itself(path: Path) -> None:
-    allowed = {"numpy", "refimpl"} | sys.stdlib_module_names
-    assert {name.split(".")[0] for name in imports(path)} <= allowed
+    modules = {"numpy", "refimpl"} | sys.stdlib_module_names
+    assert {name.split(".")[0] for name in imports(path)} <= modules
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "accel").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
@@ -124,9 +124,9 @@ def test_the_bridge_to_pytorch_is_small() -> None:
 
 def code_lines(path: Path) -> int:
     text = path.read_text(encoding="utf-8")
-    skipped = set()
+    docstring_lines = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node, clean=False):
-            skipped |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+            docstring_lines |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     lines = enumerate(text.splitlines(), 1)
-    return sum(1 for n, line in lines if n not in skipped and line.strip() and not line.strip().startswith("#"))
+    return sum(1 for n, line in lines if n not in docstring_lines and line.strip() and not line.strip().startswith("#"))

@@ -46,9 +46,9 @@ def test_the_extras_for_gpus_bring_the_libraries_of_cuda(version: str) -> None:
 def test_the_tests_are_found_without_any_extra() -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-c", PROGRAM, "--collect-only", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    assert sum(map(int, re.findall(r"\.py: (\d+)$", done.stdout, flags=re.MULTILINE))) > 3000
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout[-3000:] + process.stderr
+    assert sum(map(int, re.findall(r"\.py: (\d+)$", process.stdout, flags=re.MULTILINE))) > 3000
 
 
 def test_what_numba_does_with_numpy_is_no_error() -> None:

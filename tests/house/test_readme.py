@@ -93,8 +93,8 @@ def test_headline_figures_stand_where_they_are_measured() -> None:
 def test_figures_of_the_demo_stand_where_they_are_explained() -> None:
     """The front page prints what the README of the example prints: a figure is measured once."""
     text = (ROOT / "examples/transformer_grammars/README.md").read_text(encoding="utf-8")
-    [printed] = [step.printed for step in steps(ROOT / "README.md") if getattr(step, "text", "") == "make demo"]
-    tables = [line for line in printed if line.startswith("|")]
+    [output] = [step.printed for step in steps(ROOT / "README.md") if getattr(step, "text", "") == "make demo"]
+    tables = [line for line in output if line.startswith("|")]
     figures = re.findall(r"\d[\d.,]*\d|\d", " ".join(tables))
     assert len(figures) > 9 and [figure for figure in figures if not stands_in(figure, text)] == []
 

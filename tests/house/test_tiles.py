@@ -82,19 +82,19 @@ def constants(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_constants_are_declared(path: Path) -> None:
     """A constant is imported where the backend declares its tiles, or it stands above with a reason."""
-    own = str(path.relative_to(ROOT))
+    file = str(path.relative_to(ROOT))
     declaring = path.parents[len(path.relative_to(ROOT / "accel").parts) - 2] / "support" / "tile_sizes.py"
     imported = set()
     for node in ast.walk(ast.parse(declaring.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").replace(".", "/") + ".py" == own:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").replace(".", "/") + ".py" == file:
             imported |= {alias.name for alias in node.names}
     for name in constants(path):
         if name in PATCHED:
             assert f'"{name}"' in (ROOT / PATCHED[name]).read_text(encoding="utf-8")
-        elif own in ELSEWHERE:
-            assert re.search(rf"\b{name}\b", (ROOT / ELSEWHERE[own]).read_text(encoding="utf-8")), name
+        elif file in ELSEWHERE:
+            assert re.search(rf"\b{name}\b", (ROOT / ELSEWHERE[file]).read_text(encoding="utf-8")), name
         elif path != declaring:
-            assert name in imported | set(NO_TILES), f"{own}: {name} is missing in {declaring.relative_to(ROOT)}"
+            assert name in imported | set(NO_TILES), f"{file}: {name} is missing in {declaring.relative_to(ROOT)}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -103,22 +103,22 @@ def test_sizes_of_tiles_have_names(path: Path) -> None:
     for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(function, ast.FunctionDef):
             continue
-        allowed = {32} if "cuda" in path.parts else set()
+        exceptions = {32} if "cuda" in path.parts else set()
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and re.search(
                 r"IntType|uint64|float32|int32|dtype\.type", ast.unparse(node.func)
             ):
-                allowed |= {x.value for x in node.args if isinstance(x, ast.Constant)}
+                exceptions |= {x.value for x in node.args if isinstance(x, ast.Constant)}
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.LShift):
-                allowed |= {x.value for x in ast.walk(node.right) if isinstance(x, ast.Constant)}
+                exceptions |= {x.value for x in ast.walk(node.right) if isinstance(x, ast.Constant)}
             if isinstance(node, ast.IfExp):  # f32 or f64, the name of a type
-                allowed |= {x.value for x in (node.body, node.orelse) if isinstance(x, ast.Constant)} & {32, 64}
+                exceptions |= {x.value for x in (node.body, node.orelse) if isinstance(x, ast.Constant)} & {32, 64}
         for node in ast.walk(function):
             if (
                 isinstance(node, ast.Constant)
                 and type(node.value) is int
                 and is_tile(node.value)
-                and node.value not in allowed
+                and node.value not in exceptions
             ):
                 raise AssertionError(f"{path.relative_to(ROOT)}:{node.lineno}: {node.value} needs a name")
 

@@ -31,11 +31,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     program = "import sys; from setuptools import setup; setup(script_args=sys.argv[1:])"
     egg_info, build = ("egg_info", "--egg-base", str(folder)), ("build_py", "--build-lib", str(folder / "lib"))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program, "-q", *egg_info, *build],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     return folder / "lib"
 
 
@@ -54,11 +54,11 @@ def test_kernels_are_checked_without_a_checkout(installed: Path, tmp_path: Path)
     environment = os.environ | {"PYTHONPATH": str(installed)}
 
     def run(*words: str) -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-P", "-m", *words], cwd=tmp_path, env=environment, capture_output=True, text=True
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout
 
     report = json.loads(run("accel.cli", "verify", "my_kernels", "--json", "--examples", "3"))
     assert (report["agree"], len(report["operations"])) == (1, 1)

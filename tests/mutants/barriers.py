@@ -205,11 +205,11 @@ def run_cases(op: Op, dtype: Any = np.float64) -> None:
 
 def outcome(barrier: Barrier, launches: list[Launch]) -> Outcome:
     """Run the kernels without a barrier until there is a race."""
-    text, reached = without(barrier), False
+    text, is_reached = without(barrier), False
     before = launcher.use(launcher.Settings(races=True))
     try:
         for launch in launches:
-            passed = launcher.compiled(text, launch.dtype.name, launch.chunks, True, False).deleted_barrier_passed
+            was_passed = launcher.compiled(text, launch.dtype.name, launch.chunks, True, False).deleted_barrier_passed
             try:
                 launch.run(text)
             except RuntimeError as error:
@@ -217,26 +217,26 @@ def outcome(barrier: Barrier, launches: list[Launch]) -> Outcome:
                     raise
                 return Outcome(barrier, True, str(error))
             finally:
-                reached |= bool(passed())
+                is_reached |= bool(was_passed())
     finally:
         launcher.use(before)
-    return Outcome(barrier, reached, "")
+    return Outcome(barrier, is_reached, "")
 
 
 def rows(outcomes: list[Outcome]) -> list[str]:
     """Return the rows of the table; a barrier that a source never runs is left out if another source runs it."""
     run_somewhere = {x.barrier.name for x in outcomes if x.reached}
-    shown = [x for x in outcomes if x.reached or x.barrier.name not in run_somewhere]
-    return [f"| {x.barrier.source} | {x.barrier.name} | {in_words(x)} |" for x in shown]
+    entries = [x for x in outcomes if x.reached or x.barrier.name not in run_somewhere]
+    return [f"| {x.barrier.source} | {x.barrier.name} | {in_words(x)} |" for x in entries]
 
 
 def in_words(x: Outcome) -> str:
-    """Return the race without what is drawn: the numbers of blocks, threads, places and lines."""
+    """Return the race without the numbers of blocks, threads, places and lines, which differ from run to run."""
     if not x.race:
         return "**no race**" if x.reached else "**not reached**"
     kernel, place = re.match(r"(\w+): race at (?:byte \d+ of the block's )?([\w ]+)", x.race).groups()
-    touched = re.findall(r"(reads|writes) it in (\w+\.cu)", x.race)
-    return f"`{kernel}`, {place}: {', '.join(f'{file} {done}' for done, file in touched)}"
+    accesses = re.findall(r"(reads|writes) it in (\w+\.cu)", x.race)
+    return f"`{kernel}`, {place}: {', '.join(f'{file} {verb}' for verb, file in accesses)}"
 
 
 def page(table: list[str], digests: dict[str, str]) -> str:
@@ -263,11 +263,11 @@ def main() -> None:
         parser.error(f"{unknown[0]}: neither an operation nor one of {', '.join(STEPS)}")
     table, before = written()
     digests = {source: digest(source) for source in sources()}
-    changed = [source for source in sources() if digests[source] != before.get(source)]
-    launches = recorded(names) if changed else {}
-    outcomes = [outcome(barrier, launches.get(source, [])) for source in changed for barrier in barriers(source)]
-    kept = [row for row in table if row.split(" ")[1] in set(digests) - set(changed)]
-    REPORT.write_text(page(sorted(kept + rows(outcomes)), digests), encoding="utf-8")
+    new_sources = [source for source in sources() if digests[source] != before.get(source)]
+    launches = recorded(names) if new_sources else {}
+    outcomes = [outcome(barrier, launches.get(source, [])) for source in new_sources for barrier in barriers(source)]
+    old_rows = [row for row in table if row.split(" ")[1] in set(digests) - set(new_sources)]
+    REPORT.write_text(page(sorted(old_rows + rows(outcomes)), digests), encoding="utf-8")
     print(REPORT.read_text(encoding="utf-8")[len(INTRODUCTION) + 1 :])
 
 

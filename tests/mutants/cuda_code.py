@@ -40,7 +40,7 @@ _DECLARATION = re.compile(
 
 def places(path: str, source: str) -> list[list[Mutant]]:
     """Return, for every place of the code that can be mutated, its mutants."""
-    found = []
+    groups = []
     start = 0
     for line in source.split("\n"):
         code = line.split("//")[0]
@@ -49,9 +49,9 @@ def places(path: str, source: str) -> list[list[Mutant]]:
                 _operators(code), _numbers(code), _indices(code), _terms(code), _swaps(code)
             ):
                 a, b = start + begin, start + end
-                found.append([(name, source[:a] + text + source[b:]) for name, text in texts])
+                groups.append([(name, source[:a] + text + source[b:]) for name, text in texts])
         start += len(line) + 1
-    return [[mutant_of(path, name, source, text) for name, text in alternatives] for alternatives in found]
+    return [[mutant_of(path, name, source, text) for name, text in alternatives] for alternatives in groups]
 
 
 Change = tuple[int, int, list[tuple[str, str]]]

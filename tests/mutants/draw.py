@@ -16,17 +16,17 @@ from tests.mutants.mutant import Drawn, Mutant
 
 
 def drawn_by(state: Path, root: Path, count: int, seed: int, files: list[str]) -> Drawn:
-    """Return what was drawn so; the state folder keeps it, for the source changes."""
+    """Return the mutants of this seed and count. The state folder keeps them, because the source changes later."""
     digest = f"-{hashlib.sha256(repr(sorted(files)).encode()).hexdigest()[:8]}" if files else ""
     path = state / f"drawn-{seed}-{count}{digest}.json"
     if not path.exists():
-        drawn = Drawn(seed, sorted(files), draw(root, count, seed, files))
-        path.write_text(json.dumps(asdict(drawn), indent=1))
+        drawing = Drawn(seed, sorted(files), draw(root, count, seed, files))
+        path.write_text(json.dumps(asdict(drawing), indent=1))
     return read_drawn(path)
 
 
 def all_drawn(state: Path) -> list[Drawn]:
-    """Return all that was drawn in this state folder: the report shows each."""
+    """Return every draw of this state folder; the report shows each."""
     return [read_drawn(path) for path in sorted(state.glob("drawn-*.json"))]
 
 
@@ -52,14 +52,14 @@ def _drawn(root: Path, folder: str, order: Random, files: Sequence[str]) -> Iter
     sources = {name: (root / name).read_text() for name in names if not files or name in files}
     places = []
     for path, source in sources.items():
-        found = cuda_code.places(path, source) if path.endswith(".cu") else python_code.places(source)
-        places += [(path, alternatives) for alternatives in found]
+        file_places = cuda_code.places(path, source) if path.endswith(".cu") else python_code.places(source)
+        places += [(path, alternatives) for alternatives in file_places]
     print(f"accel/{folder}: {len(places)} places in {len(sources)} files", flush=True)
     order.shuffle(places)
-    drawn = set()
+    mutant_names = set()
     for path, alternatives in places:
         choice = order.choice(alternatives)
         mutant = choice if isinstance(choice, Mutant) else python_code.mutant(path, sources[path], *choice)
-        if mutant is not None and mutant.name not in drawn:
-            drawn.add(mutant.name)
+        if mutant is not None and mutant.name not in mutant_names:
+            mutant_names.add(mutant.name)
             yield mutant

@@ -31,8 +31,8 @@ class Mutant:
         return range(self.line, self.line + self.before.count("\n") + 1)
 
     def diff(self) -> str:
-        removed = "".join(f"- {line}\n" for line in self.before.splitlines())
-        return removed + "".join(f"+ {line}\n" for line in self.after.splitlines())
+        old_lines = "".join(f"- {line}\n" for line in self.before.splitlines())
+        return old_lines + "".join(f"+ {line}\n" for line in self.after.splitlines())
 
 
 @dataclass(frozen=True)

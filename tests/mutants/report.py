@@ -44,10 +44,10 @@ def write(path: Path, drawn: list[Drawn], outcomes: Mapping[str, Any], first: Ma
 def part(
     drawn: Drawn, outcomes: Mapping[str, Any], first: Mapping[str, Any], why: Mapping[tuple[str, str, str], str]
 ) -> str:
-    """Return the report of those that were run; one that does not compile, or whose source has changed, is left out."""
+    """Return the report of the mutants that were run, without those that do not compile or whose source has changed."""
     counts: dict[str, Counter[str]] = {}
     limits: Counter[float] = Counter()
-    passed, n_ended = [], 0
+    survivors, n_ended = [], 0
     for mutant in drawn.mutants:
         outcome = outcomes.get(mutant.name)
         if outcome is not None and outcome.result in ("caught", "survived"):
@@ -56,7 +56,7 @@ def part(
             limits[outcome.limit] += 1
             n_ended += (outcome.result, outcome.by) == ("caught", "time")
             if outcome.result == "survived":
-                passed.append(mutant)
+                survivors.append(mutant)
     total = sum(counts.values(), Counter())
     run = [m.name for m in drawn.mutants if m.name in first]
     n_later = sum((first[name].result, outcomes[name].result) == CAUGHT_LATER for name in run)
@@ -69,9 +69,9 @@ def part(
     ]
     lines += ["|---|---:|---:|---:|---:|---:|", *(_row(name, counts[name]) for name in sorted(counts))]
     lines += [_row("all", total), "", "### Passed", ""]
-    lines += [_item(mutant, "") for mutant in passed if key(mutant) not in why] or ["None.\n"]
+    lines += [_item(mutant, "") for mutant in survivors if key(mutant) not in why] or ["None.\n"]
     lines += ["### Equivalent", ""]
-    lines += [_item(mutant, why[key(mutant)]) for mutant in passed if key(mutant) in why] or ["None.\n"]
+    lines += [_item(mutant, why[key(mutant)]) for mutant in survivors if key(mutant) in why] or ["None.\n"]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -83,17 +83,17 @@ def _share(count: Counter[str]) -> float:
     return 100 * count["caught"] / max(1, count["caught"] + count["survived"])
 
 
-def _summary(drawn: Drawn, total: Counter[str], n_later: int, n_ended: int, limits: Mapping[float, int]) -> str:
+def _summary(drawing: Drawn, total: Counter[str], n_later: int, n_ended: int, limits: Mapping[float, int]) -> str:
     of_limits = (f"{limit:g} ({n} mutants)" if limit else f"not noted ({n} mutants)" for limit, n in limits.items())
     text = _folded(
-        f"{total.total()} of the {len(drawn.mutants)} drawn were run: {total['caught']} are caught, "
+        f"{total.total()} of the {len(drawing.mutants)} drawn were run: {total['caught']} are caught, "
         f"{total['equivalent']} are equivalent, {total['survived']} passed: {_share(total):.1f} %. "
         f"Of the caught ones {n_later} passed at first, and are caught by tests that were added or measured since; "
         f"{n_ended} are counted as caught because a test took too long. "
         "The tests of a mutant, the fastest first, had at most so many seconds, and once more as many of properties "
         f"with more examples: {', '.join(sorted(of_limits))}."
     )
-    return "\n\n".join([text, *([_folded(f"The files: {', '.join(drawn.files)}.")] if drawn.files else [])])
+    return "\n\n".join([text, *([_folded(f"The files: {', '.join(drawing.files)}.")] if drawing.files else [])])
 
 
 def _folded(text: str) -> str:

@@ -51,14 +51,14 @@ def stages(tests: list[str], contexts: selection.Contexts, most: float) -> Itera
     """Yield the profile of Hypothesis, tests of at most so many seconds, the first one in any case, and their time."""
     properties = [test for test in tests if test.startswith("accel/verify/") and "test_vectors" not in test]
     for profile, candidates in (("quick", tests), ("dev", properties)):
-        chosen, seconds = [], 0.0
+        stage_tests, seconds = [], 0.0
         for test in candidates:
             seconds += contexts.seconds[test]
-            if chosen and seconds > most:
+            if stage_tests and seconds > most:
                 break
-            chosen.append(test)
-        if chosen:
-            yield profile, chosen, seconds
+            stage_tests.append(test)
+        if stage_tests:
+            yield profile, stage_tests, seconds
 
 
 def run(
@@ -85,8 +85,8 @@ def run(
             status, output = place.pytest(["--doctest-modules", mutant.path], cache, 120)
             if status not in (0, 5):  # 5: there is no test
                 return Outcome(mutant.name, "caught", failed(status, output), since(begin), limit)
-        for profile, chosen, seconds in stages(tests, contexts, limit):
-            (place.state / "tests.txt").write_text("\n".join(chosen))
+        for profile, stage_tests, seconds in stages(tests, contexts, limit):
+            (place.state / "tests.txt").write_text("\n".join(stage_tests))
             factor = 3.0 if profile == "quick" else 9.0
             status, output = place.pytest(
                 [*ONE_FAILURE, profile, f"@{place.state / 'tests.txt'}"], cache, COMPILING_SECONDS + factor * seconds
@@ -136,9 +136,9 @@ def main() -> None:
     parser.add_argument("--report", type=Path, default=report.REPORT, help="the file to write (%(default)s)")
     options = parser.parse_args()
     place = Workplace(options.state.resolve())
-    drawn = drawn_by(place.state, ROOT, options.count, options.seed, options.files)
+    drawing = drawn_by(place.state, ROOT, options.count, options.seed, options.files)
     if options.minutes != 0:
-        run_all(place, drawn.mutants, options)
+        run_all(place, drawing.mutants, options)
     report.write(options.report, all_drawn(place.state), place.outcomes(), place.outcomes(first=True))
 
 
@@ -148,12 +148,12 @@ def run_all(place: Workplace, mutants: list[Mutant], options: argparse.Namespace
     if not options.wider:
         place.measure()
     contexts = selection.read(sorted(place.contexts.glob("*.json")))
-    done = place.outcomes()
-    again = {name for name, outcome in done.items() if outcome.result == "survived"}
+    outcomes = place.outcomes()
+    again = {name for name, outcome in outcomes.items() if outcome.result == "survived"}
     for mutant in mutants:
         if options.minutes is not None and time.monotonic() - begin > 60 * options.minutes:
             break
-        is_due = mutant.name in again if options.again else mutant.name not in done
+        is_due = mutant.name in again if options.again else mutant.name not in outcomes
         if not (is_due and mutant.path.startswith(options.only)):
             continue
         outcome = run(place, mutant, contexts, options.seconds, options.wider)

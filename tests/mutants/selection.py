@@ -59,14 +59,14 @@ def users(path: str, root: Path) -> set[str]:
     folder = Path(*Path(path).parts[:2])
     texts = {str(file.relative_to(root)): file.read_text() for file in (root / folder).rglob("*.*")
              if file.suffix in (".py", ".cu") and file.name != "__init__.py"}  # fmt: skip
-    used = {path}
-    while more := {file for file, text in texts.items() if file not in used and _uses(file, text, used, folder)}:
-        used |= more
-    return used
+    files = {path}
+    while more := {file for file, text in texts.items() if file not in files and _uses(file, text, files, folder)}:
+        files |= more
+    return files
 
 
-def _uses(file: str, text: str, used: set[str], folder: Path) -> bool:
-    for path in used:
+def _uses(file: str, text: str, files: set[str], folder: Path) -> bool:
+    for path in files:
         stem = str(Path(path).relative_to(folder).with_suffix(""))
         if path.endswith(".cu"):
             beside = f"|{Path(path).stem}" if Path(file).parent == Path(path).parent else ""

@@ -27,9 +27,9 @@ def test_the_page_has_every_barrier_of_these_sources() -> None:
 def test_a_deleted_barrier_is_a_race(host_backend: object, nth: int) -> None:
     launches = barriers.recorded(("cross_entropy",))["layers"]
     (barrier,) = (x for x in barriers.barriers("layers") if (x.function, x.nth) == ("label_logp", nth))
-    found = barriers.outcome(barrier, launches)
-    assert found.reached and "label_logp: race at byte" in found.race
-    words = barriers.in_words(found)
+    outcome = barriers.outcome(barrier, launches)
+    assert outcome.reached and "label_logp: race at byte" in outcome.race
+    words = barriers.in_words(outcome)
     assert words.startswith("`label_logp`, static shared memory: layers.cu ") and "writes" in words
     assert launcher.use(launcher.Settings()) == launcher.Settings()
 

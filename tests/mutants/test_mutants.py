@@ -60,8 +60,8 @@ def test_mutants_of_python() -> None:
     from tests.mutants import python_code
 
     places = python_code.places(PYTHON)
-    found = [m for place in places for x in place if (m := python_code.mutant("a.py", PYTHON, *x)) is not None]
-    assert {m.after.strip() for m in found} == {
+    mutants = [m for place in places for x in place if (m := python_code.mutant("a.py", PYTHON, *x)) is not None]
+    assert {m.after.strip() for m in mutants} == {
         "def total(x: int | None, *, seed: int = 4) -> int | None:",
         "def total(x: int | None, *, seed: int = 2) -> int | None:",
         "pass", "x[0] = x[0]", "x[0] = x[0] - f(seed, x)", "x[0] = x[0] + f(x, seed)",
@@ -111,15 +111,15 @@ def test_the_report() -> None:
     mutants = [Mutant("accel/cpu/a.py", i, "", f"x = {i}", f"x = {i + 1}") for i in range(5)]
     results = dict(zip(mutants, ("caught", "survived", "survived", "not compiled"), strict=False))
     outcomes = {m.name: SimpleNamespace(result=result, by="time", limit=15.0) for m, result in results.items()}
-    drawn = Drawn(7, ["accel/cpu/a.py"], mutants)
-    text = report.part(drawn, outcomes, outcomes, {report.key(mutants[2]): "nobody reads it."})
+    drawing = Drawn(7, ["accel/cpu/a.py"], mutants)
+    text = report.part(drawing, outcomes, outcomes, {report.key(mutants[2]): "nobody reads it."})
     assert "3 of the 5 drawn were run: 1 are caught, 1 are equivalent, 1 passed: 50.0 %." in text
     assert "1 are counted as caught because a test took too long." in " ".join(text.split())
     assert "with more examples: 15 (3 mutants)." in " ".join(text.split())
     assert text.startswith("## Drawn by seed 7 of new files\n") and "\nThe files: accel/cpu/a.py.\n" in text
     assert "| accel/cpu | 3 | 1 | 1 | 1 | 50.0 % |" in text
-    passed, equivalent = text.split("### Passed")[1].split("### Equivalent")
-    assert "accel/cpu/a.py:1\n\n```diff\n- x = 1\n+ x = 2\n```" in passed and "nobody" not in passed
+    survivors, equivalent = text.split("### Passed")[1].split("### Equivalent")
+    assert "accel/cpu/a.py:1\n\n```diff\n- x = 1\n+ x = 2\n```" in survivors and "nobody" not in survivors
     assert "accel/cpu/a.py:2: nobody reads it.\n" in equivalent
 
 

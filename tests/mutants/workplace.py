@@ -52,8 +52,8 @@ class Outcome:
 
 
 def tracked(root: Path) -> list[str]:
-    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=root, capture_output=True)
-    return [name for name in listed.stdout.decode().split("\0") if name and (root / name).exists()]
+    process = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=root, capture_output=True)
+    return [name for name in process.stdout.decode().split("\0") if name and (root / name).exists()]
 
 
 def copy_checkout(tree: Path) -> None:
@@ -128,12 +128,12 @@ class Workplace:
 
     def outcomes(self, first: bool = False) -> dict[str, Outcome]:
         """Return the last or first outcome of every mutant that was run; a line that was cut off does not count."""
-        found = {}
+        by_name = {}
         for line in self.results.read_text().split("\n")[:-1] if self.results.exists() else ():
             outcome = Outcome(**json.loads(line))
-            if not (first and outcome.name in found):
-                found[outcome.name] = outcome
-        return found
+            if not (first and outcome.name in by_name):
+                by_name[outcome.name] = outcome
+        return by_name
 
     def record(self, outcome: Outcome) -> None:
         text = self.results.read_bytes() if self.results.exists() else b""
