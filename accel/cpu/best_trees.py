@@ -1,8 +1,8 @@
-"""The best labelled trees of many sentences, exactly, each once.
+"""The best labelled trees of many sentences: an exact search that finds each tree once.
 
 Mirrors `refimpl.transformer_grammars.span_parser.best_trees`; computes in float64 for scores of either dtype. Parallel
 over sentences. Frontiers are lazy (Huang and Chiang 2005, algorithm 3): the next derivation of a span is computed when
-a larger span needs it. Most spans have only a few, and memory grows with their number.
+a larger span needs it. Most spans need only a few derivations, and memory grows with the number of derivations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def best_trees(scores: Float, offsets: Offsets, count: int) -> tuple[Offsets, Fl
     Returns
     -------
     tree_offsets [B+1] int64, tree_scores [T] float64
-        Which trees are those of a sentence, and the sums of the scores of their constituents.
+        Sentence b has the trees `tree_offsets[b]` to `tree_offsets[b+1]`. The score of a tree is the sum of the scores
+        of its constituents.
     span_offsets [T+1] int64, spans [K, 2] int32, labels [K] int32
         Constituents of every tree in pre-order: first and last word within the sentence, and the label.
 
@@ -67,17 +68,17 @@ def _offsets(sizes: Any) -> Offsets:
 
 @kernel(nogil=True)
 def _best(scores, n, count):
-    """Return the scores of the best trees [T], their numbers of constituents [T], and these [K, 3].
+    """Return the scores of the best trees [T], their numbers of constituents [T], and the constituents [K, 3].
 
-    Node i n + j stands for words i to j as a child; n n + i n + j for them as a row of two children or more. A
-    derivation is (-score, edge, a, b). The edge of a child is its label, or the number of labels if it is bare, and b
-    is the place of its row's derivation. The edge of a row is 2 k + 1 where it has two children, the first up to word
-    k, and 2 k where a row follows that child; a and b are the places of their derivations. Of equal scores the lower
-    numbers come first.
+    Node i n + j stands for words i to j as one child, node n n + i n + j for words i to j as a row of two children or
+    more. A derivation is (-score, edge, a, b). The edge of a child is its label, or the number of labels for a bare
+    word; b is the place of the derivation of its row in the list of that node. The edge of a row whose first child
+    ends at word k is 2 k + 1 if one more child follows, and 2 k if a row follows; a is the place of the derivation of
+    the first child, b of what follows. Derivations of equal scores are ordered by edge, a and b.
     """
-    derivations = [[(0.0, 0, 0, 0) for _ in range(0)] for _ in range(2 * n * n)]  # best first, so far
+    derivations = [[(0.0, 0, 0, 0) for _ in range(0)] for _ in range(2 * n * n)]  # those computed so far, best first
     waiting = [[(0.0, 0, 0, 0) for _ in range(0)] for _ in range(2 * n * n)]  # heaps of candidates
-    state = np.zeros(2 * n * n, np.int8)  # 1: has a heap; 2: which holds the successors of the last one; 3: complete
+    state = np.zeros(2 * n * n, np.int8)  # 1: has a heap; 2: it has the last one's successors, too; 3: complete
     for longer in range(n):
         for i in range(n - longer):
             for node in (n * n + i * n + i + longer, i * n + i + longer):
@@ -106,7 +107,7 @@ def _best(scores, n, count):
 
 @kernel()
 def _ways(node, scores, n, derivations):
-    """Return the first derivation along every edge of a node."""
+    """Return the best derivation of every possible edge of a node."""
     ways = [(0.0, 0, 0, 0) for _ in range(0)]
     i, j = node % (n * n) // n, node % n
     if node >= n * n:
@@ -130,13 +131,13 @@ def _ways(node, scores, n, derivations):
 
 @kernel()
 def _span(i, j, n):
-    """Return the row of a span among those of its sentence."""
+    """Return the number of span (i, j) among the spans of a sentence of n words."""
     return (j - i) * n - (j - i) * (j - i - 1) // 2 + i
 
 
 @kernel()
 def _parts(node, edge, n):
-    """Return the nodes whose derivations a and b are those of an edge of a node; -1 where there is none."""
+    """Return the nodes that an edge of a node joins: a and b are places in their lists of derivations; -1 for none."""
     i, j = node % (n * n) // n, node % n
     if node >= n * n:
         k = edge // 2

@@ -1,8 +1,8 @@
-"""Exact attention over the memory and everything before, as in a Transformer-XL, forward and gradient.
+"""Exact attention over the memory and all positions up to the query's, as in a Transformer-XL, forward and gradient.
 
 Mirrors `refimpl.attention.causal_attention`.
-Parallel over (block of queries, head) forward and (group of sequences, head) backward; memory is a transposed copy of
-the inputs, so that the inner loops run over keys, and one block of scores a thread. No array is queries x keys.
+Parallel over (block of queries, head) forward and (group of sequences, head) backward. Memory: a transposed copy of the
+inputs, so that the inner loops run over keys, and one block of scores a thread. No array has queries x keys numbers.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from accel.cpu.support.team import share, team_kernel
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
 QUERIES, KEYS = 32, 256
-"""Sizes of a block."""
+"""Queries and keys of a block of scores."""
 GROUPS = 8
-"""Groups of sequences, or fewer, each with a gradient of r of its own."""
+"""Largest number of groups of sequences; each group has its own gradient of r."""
 MOST_KEYS = 2**20
-"""Limit of the keys of one sequence, from the 20 bits for a key in the number of a dropout element."""
+"""A sequence has fewer keys: the number of a dropout element has 20 bits for a key."""
 
 
 def causal_attention(
@@ -39,7 +39,7 @@ def causal_attention(
     Parameters
     ----------
     q : [N, H, D], k, v : [S, H, D], r : [P, H, D], content_bias, position_bias : [H, D], all float32 or all float64
-        Queries, keys, values, one row for every distance 0..P-1; the biases u and w.
+        Queries, keys and values; r has one row for every distance 0..P-1; the biases u and w.
     query_offsets, key_offsets : [B+1] int64
         Sequence b has n_b queries and s_b >= n_b keys, the first s_b - n_b of them from the memory; s_b <= P.
     rate, seed
@@ -49,7 +49,7 @@ def causal_attention(
     Raises
     ------
     ValueError
-        Shapes, dtypes or offsets that do not fit, fewer keys than queries, more keys than distances, or 2^20 keys.
+        Shapes, dtypes or offsets that do not fit; fewer keys than queries, more keys than distances, 2^20 keys or more.
     """
     threshold = _check(q, k, v, r, content_bias, position_bias, query_offsets, key_offsets, rate)
     scale = q.dtype.type(1 / math.sqrt(q.shape[2]))
@@ -184,7 +184,7 @@ def _backward(
 
 @kernel()
 def _scores(s, q_content, q_position, k, r, key, distance):
-    """Set s to the scores of the keys from column `key` of k, the first of them at that distance; r is reversed."""
+    """Set s to the scores of the keys from column `key`, the first at `distance`; the columns of r are reversed."""
     for c in range(s.size):
         s[c] = 0
     _add_products(s, q_content, k, key)
@@ -208,7 +208,7 @@ def _add_products(s, factors, rows, first):
 
 @kernel()
 def _add_dots(out, rows, first, s):
-    """Add to every out_d the product of s and rows_d, from column `first`."""
+    """Add to every out_d the inner product of s and rows_d, from column `first`."""
     for d in range(out.size):
         out[d] += row_dot(s, rows[d, first:])
 

@@ -1,6 +1,6 @@
 """Trees from the weights of charts, many sentences at once.
 
-Mirrors `refimpl.treeformer.cky_pooling.chart_trees`, exactly. Parallel over sentences; memory is the spans.
+Mirrors `refimpl.treeformer.cky_pooling.chart_trees`, exactly. Parallel over sentences; memory for the spans only.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def chart_trees(weights: Float, offsets: Offsets, *, max_height: int | None) -> 
     Parameters
     ----------
     weights : [P]
-        The weights that `cky_pool` returns, one a pair, sentence by sentence and row by row. A phrase is split where
-        its weight is largest; ties go to the first.
+        The weights that `cky_pool` returns, one for every split of every phrase, sentence by sentence and row by row.
+        A phrase is split where its weight is largest, and of equal weights at the first.
     offsets : [B+1] int64
         Sentence b has n_b tokens, at least one.
     max_height
@@ -44,7 +44,7 @@ def chart_trees(weights: Float, offsets: Offsets, *, max_height: int | None) -> 
     Raises
     ------
     ValueError
-        Shapes or dtypes that do not fit, an empty sentence, one longer than max_height, a NaN or an infinity.
+        Shapes or dtypes that do not fit, a sentence that is empty or longer than max_height, a NaN or an infinity.
     """
     sizes_of_axes = check_floats(weights=(weights, "P"))
     check_finite("weights", weights)

@@ -1,11 +1,11 @@
 """The chart of Treeformer, level by level over all sentences at once, forward and gradient.
 
 Mirrors `refimpl.treeformer.cky_pooling.cky_pool`.
-The sentences are sorted by length: those that reach a level come first, and the nodes that have a parent are the first
-rows of their level. Both projections of these rows are one product, and nothing is padded. Within a level, parallel
-over nodes: scores, softmax and weighted sum of a node are one pass over its children, and in the gradient each child
-gathers from its parents. Memory is four rows of d a node, three more in the gradient, and one or two numbers a pair.
-No array is pairs x d.
+The sentences are sorted by length, longest first: the sentences that have a level come first, and the nodes that have a
+parent are the first rows of their level. Both projections of these rows, as left and as right child, are one product,
+and nothing is padded. Within a level, parallel over nodes: one pass over the children of a node computes its scores,
+softmax and weighted sum, and in the gradient each child gathers from its parents. Memory: four rows of d a node, three
+more in the gradient; one number a pair, two in the gradient. No array has pairs x d numbers.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Sentences(NamedTuple):
     """The places of tokens, nodes and pairs of the sentences, which are sorted by length, longest first."""
 
     lengths: Offsets  # [B]
-    rank: Offsets  # [N] the sentence of every token
-    starts: Offsets  # [B] the first token of every sentence
+    rank: Offsets  # [N] the place of every token's sentence in this order
+    starts: Offsets  # [B] the first token of every sentence in this order
     tokens: Offsets  # [B] its first token in the arguments
     nodes: Offsets  # [B] its first node in the results
     pairs: Offsets  # [B] its first pair
@@ -41,9 +41,9 @@ class Sentences(NamedTuple):
 class Levels(NamedTuple):
     """The extent of each level h, from 1; entry 0 is unused."""
 
-    tokens: list[int]  # the tokens of sentences that have the level
-    read: list[int]  # the nodes that some parent reads
-    begin: list[int]  # the first of those
+    tokens: list[int]  # number of tokens in the sentences that have the level
+    read: list[int]  # number of nodes of the level that have a parent
+    begin: list[int]  # the number of the first of these among all nodes with a parent
 
 
 def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, *, max_height: int | None) -> Outputs:
@@ -58,7 +58,7 @@ def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, 
     compose : [2d, d]
         The left child is multiplied by the upper half, the right one by the lower.
     direction : [d]
-        The score of a pair is its product with the pair's vector.
+        The score of a pair is the product of `direction` and the pair's vector.
     offsets : [B+1] int64
         Sentence b has n_b tokens, at least one.
     max_height
@@ -67,8 +67,9 @@ def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, 
     Returns
     -------
     nodes [M, d], weights [P], inputs [R, d], projected [2R, d]
-        Sentence by sentence and row by row; the weights of a node, one a split from the left, sum to 1. The last two
-        hold, level by level, the nodes that have a parent, and their two projections one below the other.
+        Nodes and weights stand sentence by sentence and row by row. A node has one weight for every split, from left to
+        right, and they sum to 1. `inputs` has the nodes that have a parent, level by level, and `projected` the two
+        projections of each, one below the other.
 
     Raises
     ------
@@ -78,7 +79,7 @@ def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, 
     s, levels = _check(tokens, compose, direction, offsets, max_height)
     d, n_read, tokens = len(direction), sum(levels.read), np.ascontiguousarray(tokens)
     both = np.concatenate([compose[:d], compose[d:]], axis=1)  # [d, 2d]
-    scoring = (compose @ direction).reshape(2, d)  # the score of a child, of its vector
+    scoring = (compose @ direction).reshape(2, d)  # times a vector: its scores as left and as right child
     n_nodes, n_pairs = sizes(np.diff(offsets), len(levels.tokens) - 1)
     nodes, weights = np.empty((n_nodes.sum(), d), tokens.dtype), np.empty(n_pairs.sum(), tokens.dtype)
     inputs, projected, scores = (np.empty((n_read, size), tokens.dtype) for size in (d, 2 * d, 2))
@@ -94,7 +95,7 @@ def cky_pool_vjp(
     d_out: Float, outputs: Outputs, tokens: Float, compose: Float, direction: Float, offsets: Offsets,
     *, max_height: int | None,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
-    """Return the gradients of tokens, compose and direction, from that of the nodes."""
+    """Return the gradients of tokens, compose and direction from d_out [M, d], the gradient of the nodes."""
     s, levels = _check(tokens, compose, direction, offsets, max_height)
     nodes, weights, inputs, children = outputs
     check_floats(tokens=(tokens, "Nd"), d_out=(d_out, "Md"), nodes=(nodes, "Md"))
@@ -149,33 +150,33 @@ def order(offsets: Offsets, max_height: int | None) -> tuple[Sentences, Levels]:
 
 
 def most_tokens(lengths: Offsets, max_height: int | None) -> int:
-    """Return how many tokens a phrase may have."""
+    """Return how many tokens a phrase may have at most; raise ValueError if max_height is below 1."""
     if max_height is not None and max_height < 1:
         raise ValueError(f"max_height: must be positive, is {max_height}")
     return int(lengths.max(initial=0)) if max_height is None else max_height
 
 
 def sizes(lengths: Offsets, height: int) -> tuple[Offsets, Offsets]:
-    """Return how many nodes and pairs the charts have that end at a height."""
+    """Return the numbers of nodes [B] and of pairs [B] of charts that end at a height."""
     h = np.minimum(lengths, height)
     return h * lengths - h * (h - 1) // 2, (3 * lengths - 2 * h + 1) * (h * (h - 1)) // 6
 
 
 @kernel()
 def _node(n, h):
-    """Return how many nodes the rows below row h have, of a sentence of n tokens."""
+    """Return how many nodes the rows below row h have in the chart of n tokens."""
     return (h - 1) * n - (h - 1) * (h - 2) // 2
 
 
 @kernel()
 def pairs_below(n, h):
-    """Return how many pairs the rows below row h have."""
+    """Return how many pairs the rows below row h have in the chart of n tokens."""
     return (3 * n - 2 * h + 3) * ((h - 1) * (h - 2)) // 6
 
 
 @kernel()
 def _parts(begins, t, b, h, m):
-    """Return the projected rows of both parts, of m and h - m tokens, of the phrase of h that begins with token t."""
+    """Return the rows in `children` of both parts (m and h - m tokens) of the phrase of h tokens from token t."""
     return 2 * (begins[m] + t - b * (m - 1)), 2 * (begins[h - m] + t + m - b * (h - m - 1)) + 1
 
 
@@ -220,7 +221,10 @@ def _pool(part, tokens, scoring, s, h, n_tokens, n_read, begins, children, nodes
 
 @team_kernel()
 def _gather(part, s, m, height, n_tokens, d_nodes, weights, d_scores, direction, d_children, sums):
-    """Set the gradients of both projections of the nodes of row m from those of their parents."""
+    """Set the gradients of both projections of the nodes of row m, from the gradients of their parents.
+
+    `sums` gets, for every node, the sums of the gradients of the scores of its pairs: as left and as right child.
+    """
     for t in share(part, n_tokens):
         b = s.rank[t]
         i, n = t - s.starts[b], s.lengths[b]
@@ -245,7 +249,7 @@ def _gather(part, s, m, height, n_tokens, d_nodes, weights, d_scores, direction,
 
 @team_kernel()
 def _pool_vjp(part, s, h, n_tokens, n_read, begins, children, weights, below, d_nodes, d_scores):
-    """Add the gradients through the parents to those of the nodes of row h, and set the gradients of their scores."""
+    """Add the gradients through the parents to those of the nodes of row h; set those of their pairs' scores."""
     for t in share(part, n_tokens):
         b = s.rank[t]
         i, n = t - s.starts[b], s.lengths[b]

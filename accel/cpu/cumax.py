@@ -95,7 +95,7 @@ def _cumax_vjp(part, z, d_out, d_z, chunks):
 
 @kernel()
 def _repeat(z, softmaxed, repeated, falling):
-    """Set the softmax [n] of the logits z, and its running sums (1 - them if falling), each repeated to [d]."""
+    """Set `softmaxed` [n] to softmax(z); repeat its running sums, or 1 - them if `falling`, in `repeated` [d]."""
     copy(z, softmaxed)
     softmax(softmaxed)
     size, total = repeated.size // z.size, z.dtype.type(0)
@@ -136,7 +136,7 @@ def _tree_gate_vjp(part, a, b, f, x, d_out, d_a, d_b, d_f, d_x, chunks):
     one = x.dtype.type(1)
     for chunk in share(part, chunks):
         soft_a, soft_b = np.empty(n, x.dtype), np.empty(n, x.dtype)
-        rising, falling = np.empty(d, x.dtype), np.empty(d, x.dtype)  # unpacked from one array they have strides
+        rising, falling = np.empty(d, x.dtype), np.empty(d, x.dtype)  # Numba treats rows of one array as strided
         open_f, d_gate = np.empty(d, x.dtype), np.empty(d, x.dtype)
         for i in range(chunk_begin(chunk, chunks, len(x)), chunk_begin(chunk + 1, chunks, len(x))):
             _repeat(a[i], soft_a, rising, False)
@@ -150,7 +150,7 @@ def _tree_gate_vjp(part, a, b, f, x, d_out, d_a, d_b, d_f, d_x, chunks):
                 d_row[u] = g[u] * (open_f[u] * both + (rising[u] - both))
             for u in range(d):
                 d_logits[u] = d_gate[u] * (rising[u] * falling[u]) * open_f[u] * (one - open_f[u])
-            for u in range(d):  # both gates enter their product, and the rising one is also added
+            for u in range(d):  # both gates enter the product, and `rising` also enters by itself
                 product = d_gate[u] * (open_f[u] - one)
                 d_gate[u] += product * falling[u]
                 falling[u] = product * rising[u]

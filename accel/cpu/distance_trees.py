@@ -1,6 +1,6 @@
 """Trees from syntactic distances, many sentences at once.
 
-Mirrors `refimpl.fasttrees.distance_trees`, exactly. Parallel over sentences; memory is the spans.
+Mirrors `refimpl.fasttrees.distance_trees`, exactly. Parallel over sentences; memory for the spans only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def distance_trees(distances: Float, offsets: Offsets, *, split: str = "biased")
     Parameters
     ----------
     distances : [N]
-        One a word; ties go to the first.
+        One distance for every word; of equal distances the first counts as the greatest.
     split
         "biased": [left [word right]] around the word of greatest distance; "unbiased": [left right], where right begins
         with the word of greatest distance among all but the first.
@@ -65,7 +65,7 @@ def _trees(part, distances, offsets, span_offsets, biased, spans):
 @kernel()
 def _tree(distances, biased, spans):
     """Set the n - 1 spans of a sentence of n words, in pre-order."""
-    stack = np.empty((distances.size + 1, 3), np.int64)  # first word, last word, whether the first is split off
+    stack = np.empty((distances.size + 1, 3), np.int64)  # first word, last word, whether the first is a child
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, distances.size - 1, 0
     n_waiting, n_spans = 1, 0
     while n_waiting:

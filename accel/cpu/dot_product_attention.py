@@ -1,9 +1,10 @@
 """Scaled dot-product attention of short and long sequences, causal or not, forward and gradient.
 
 Mirrors `refimpl.attention.dot_product_attention`.
-Parallel over (sequence, head). A thread takes up to 32 queries at a time, one a column, with the keys as rows: maxima
-and sums over keys run lane by lane, and only the queries are transposed. Memory is the scores of those queries, three
-times in the backward pass, which computes them again from lse. No array is queries x keys.
+Parallel over (sequence, head). A thread takes up to 32 queries at a time. Its scores have a column for each query and a
+row for each key, so that maxima and sums over keys run lane by lane, and only the queries are transposed. Memory of a
+thread: the scores of these queries, or three such arrays in the backward pass, which recomputes the scores from lse.
+No array has queries x keys numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from accel.cpu.support.tiles import add_product
 Float = NDArray[Any]
 Offsets = NDArray[np.int64]
 LANES = 16
-"""Queries come by so many, or twice as many."""
+"""How many queries a thread takes at a time; twice as many of longer sequences."""
 
 
 def dot_product_attention(
@@ -40,7 +41,7 @@ def dot_product_attention(
     ----------
     q : [N, H, D], k, v : [S, H, D], all float32 or all float64
     query_offsets, key_offsets : [B+1] int64
-        Sequence b has n_b queries and s_b keys. A query without keys gets 0 and -inf.
+        Sequence b has n_b queries and s_b keys. A query without keys has output 0 and lse -inf.
     causal
         Query i of n_b sees the keys j <= s_b - n_b + i; s_b >= n_b.
     rate, seed
@@ -50,7 +51,7 @@ def dot_product_attention(
     Raises
     ------
     ValueError
-        Shapes, dtypes or offsets that do not fit, fewer keys than queries where it is causal, or 2^20 keys.
+        Shapes, dtypes or offsets that do not fit, fewer keys than queries if `causal`, or 2^20 keys or more.
     """
     dropout = _check(q, k, v, query_offsets, key_offsets, causal, rate, seed)
     out, lse = np.zeros(q.shape, q.dtype), np.full(q.shape[:2], -np.inf, q.dtype)
@@ -79,7 +80,7 @@ def dot_product_attention_vjp(
 
 
 def _kernels(query_offsets: Offsets, many: Any, few: Any) -> Iterator[Any]:
-    """Yield the kernels that compute: each takes seconds to compile, at the first step on a machine."""
+    """Yield only the kernels that the sequences need: each takes seconds to compile at the first step on a machine."""
     n_queries = np.diff(query_offsets)
     if (n_queries > FEW).any():
         yield many
@@ -112,7 +113,7 @@ def _table(x: Float) -> Float:
 @team_kernel()
 def _forward(part, q, k, v, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, out, lse):
     n_heads, d = lse.shape[1], q.shape[1]
-    step, zero, one = n_heads * d, np.int64(0), np.int64(1)  # a constant would be compiled as a type of its own
+    step, zero, one = n_heads * d, np.int64(0), np.int64(1)  # Numba compiles a callee again for every literal
     for task in share(part, (query_offsets.size - 1) * n_heads):
         b, h = task // n_heads, task % n_heads
         begin, end, first = query_offsets[b], query_offsets[b + 1], key_offsets[b]
@@ -148,7 +149,7 @@ def _backward(
     part, q, k, v, out, g, lse, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, d_q, d_k, d_v
 ):
     n_heads, d = lse.shape[1], q.shape[1]
-    step, zero, one = n_heads * d, np.int64(0), np.int64(1)  # a constant would be compiled as a type of its own
+    step, zero, one = n_heads * d, np.int64(0), np.int64(1)  # Numba compiles a callee again for every literal
     for task in share(part, (query_offsets.size - 1) * n_heads):
         b, h = task // n_heads, task % n_heads
         begin, end, first = query_offsets[b], query_offsets[b + 1], key_offsets[b]
@@ -199,7 +200,7 @@ def _fill(x, value):
 
 @kernel()
 def _turn(x, first, step, n, factor, columns):
-    """Set columns [D, width] to a factor times n rows of x, one a column, and 0 in the others."""
+    """Set the first n of the columns [D, width] to a factor times n rows of x, and the other columns to 0."""
     _fill(columns, columns.dtype.type(0))
     for c in range(n):
         row = x[first + c * step]
@@ -209,7 +210,7 @@ def _turn(x, first, step, n, factor, columns):
 
 @kernel()
 def _hide(s, n):
-    """Hide from every query but the last one the keys after its position."""
+    """Set the scores of the keys after each query's position to -inf; the last query sees all keys."""
     for x in range(n - 1):
         for j in range(len(s) - (n - 1 - x), len(s)):
             s[j, x] = -np.inf
@@ -217,7 +218,7 @@ def _hide(s, n):
 
 @kernel()
 def _softmax(s, most, total):
-    """Turn scores, one query a column, into weights that are still to be divided by the totals."""
+    """Turn scores, one column a query, into exp(score - most); set `most` to their maxima and `total` to their sums."""
     for x in range(most.size):
         most[x], total[x] = s[0, x], 0
     for j in range(1, len(s)):
@@ -233,7 +234,7 @@ def _softmax(s, most, total):
 
 @kernel()
 def _softmax_vjp(w, d_s, factors, lses, deltas, scale):
-    """Turn scores into weights times dropout's factors, and the gradients of those into the scores'."""
+    """Turn scores w into weights times dropout's factors, and the gradients d_s of these into those of q k."""
     for j in range(len(w)):
         for x in range(lses.size):
             weight = exp(w[j, x] - lses[x])

@@ -20,17 +20,17 @@ from accel.cpu.support.team import LEAST, share, team_kernel
 Float = NDArray[Any]
 EPSILON = 1e-5
 LOGITS = 2**24
-"""Logits in memory at a time (64 MiB in float32)."""
+"""Largest number of logits in memory at a time (64 MiB in float32)."""
 CHUNK_ELEMENTS = 4096
-"""Elements of a chunk, or more, where there are no rows."""
+"""Smallest number of elements of a chunk, in loops over elements instead of rows."""
 BLOCK_COLUMNS = 64
 """Columns of a table that a thread adds to."""
 MOST_SUMS = 16
-"""Partial sums over rows as long as the vocabulary."""
+"""Largest number of partial sums of rows that are as long as the vocabulary."""
 
 
 def layer_norm(x: Float, scale: Float, bias: Float) -> tuple[Float, Float, Float]:
-    """Return the normalised rows [N, d], and mean [N] and reciprocal standard deviation [N] of each."""
+    """Return the normalised rows of x [N, d], and mean [N] and reciprocal standard deviation [N] of each."""
     n = check_floats(x=(x, "Nd"), scale=(scale, "d"), bias=(bias, "d"))["N"]
     y, mean, rstd = np.empty(x.shape, x.dtype), np.empty(n, x.dtype), np.empty(n, x.dtype)
     _layer_norm(np.ascontiguousarray(x), scale, bias, x.dtype.type(EPSILON), y, mean, rstd, n_chunks(n))
@@ -64,7 +64,7 @@ def _layer_norm(part, x, scale, bias, epsilon, y, mean, rstd, chunks):
 
 @kernel()
 def centre(row, mean, out):
-    """Set out to the row less its mean, in two steps, because the mean of nearly equal numbers is itself rounded."""
+    """Set out to the row minus its mean; a second step removes the rounding error of a mean of nearly equal numbers."""
     for a in range(row.size):
         out[a] = row[a] - mean
     rest = row_sum(out) / row.dtype.type(row.size)
@@ -74,7 +74,7 @@ def centre(row, mean, out):
 
 @kernel()
 def normalised_vjp(d_out, normal, scale, rstd, d_x, d_scale, d_bias):
-    """Set d_x of a row, whose normalised numbers are given; add its part to the gradients of scale and bias."""
+    """Set d_x of a row from its normalised numbers `normal`; add the row's part to the gradients of scale and bias."""
     width = normal.dtype.type(normal.size)
     for a in range(normal.size):
         d_x[a] = d_out[a] * scale[a]
@@ -109,7 +109,7 @@ def dropout(x: Float, rate: float, seed: int) -> tuple[Float]:
 
 
 def dropped(x: Float, scale: float, rate: float, seed: int) -> Float:
-    """Return x with elements set to 0 at `rate`, the others multiplied by `scale`."""
+    """Return x with elements set to 0 with probability `rate`, and the others multiplied by `scale`."""
     threshold, y, chunks = keep_threshold(rate), np.empty(x.shape, x.dtype), n_chunks(x.size, CHUNK_ELEMENTS)
     _dropout(np.ascontiguousarray(x).ravel(), x.dtype.type(scale), seed_of_dropout(seed), threshold, y.ravel(), chunks)
     return y
@@ -135,7 +135,7 @@ def _drop(x, scale, seed, threshold, first, y):
 
 
 def embedding(table: Float, ids: NDArray[np.int32]) -> tuple[Float]:
-    """Return the rows [N, d] of the table [V, d]."""
+    """Return the rows [N, d] of the table [V, d] whose numbers are `ids` [N]."""
     check_indices("ids", ids, len(ids), check_floats(table=(table, "Vd"))["V"])
     return (table.take(ids, axis=0),)
 
@@ -157,7 +157,7 @@ def add_rows(table: Float, rows: NDArray[np.integer[Any]], x: Float) -> None:
 @team_kernel(LEAST)
 def _scatter_rows(part, d_out, ids, d_table):
     d = d_table.shape[1]
-    for block in share(part, (d + BLOCK_COLUMNS - 1) // BLOCK_COLUMNS):  # every element is the sum of its rows in order
+    for block in share(part, (d + BLOCK_COLUMNS - 1) // BLOCK_COLUMNS):  # one thread adds to a column, row by row
         for i in range(ids.size):
             columns = slice(block * BLOCK_COLUMNS, min(d, (block + 1) * BLOCK_COLUMNS))
             row, out = d_out[i, columns], d_table[ids[i], columns]
@@ -168,8 +168,9 @@ def _scatter_rows(part, d_out, ids, d_table):
 def cross_entropy(h: Float, table: Float, bias: Float, labels: NDArray[np.int32]) -> tuple[Float, Float, Float]:
     """Return the log-probability [N] of each label under softmax(h table^T + bias), and what its gradient needs.
 
-    Rows with label -1 cost nothing and give 0; of the others, `LOGITS` logits are in memory at a time. If these are
-    all, the last output holds their `_slopes` [rows, V]; else it is [0, V], and the gradient computes them again.
+    Rows with label -1 cost nothing and give 0. Of the other rows, `LOGITS` logits are in memory at a time. The second
+    output has the `totals` [N] of `_normalise`. If all logits are in memory at once, the last output has their
+    `_slopes` [rows, V]; otherwise it is [0, V], and the gradient recomputes them.
     """
     sizes = check_floats(h=(h, "Nd"), table=(table, "Vd"), bias=(bias, "V"))
     check_indices("labels", labels, sizes["N"], sizes["V"], least=-1)
@@ -204,7 +205,7 @@ def cross_entropy_vjp(
 
 
 def _labelled_rows(labels: NDArray[np.int32], vocabulary_size: int) -> list[NDArray[np.int64]]:
-    """Return the rows that have a label, in chunks of equal length."""
+    """Return the rows that have a label, in chunks of nearly equal length."""
     rows = np.flatnonzero(labels >= 0)
     return np.array_split(rows, -(-rows.size * vocabulary_size // LOGITS)) if rows.size else []
 
@@ -213,7 +214,7 @@ def _slopes(
     hidden: Float, table: Float, bias: Float, labels: NDArray[np.int32], rows: NDArray[np.int64], logp: Float,
     totals: Float,
 ) -> Float:  # fmt: skip
-    """Return the gradients of -logp in the logits of these rows, times their totals; set logp and totals."""
+    """Return the gradients of -logp by the logits of these rows, each row times its total; set logp and totals."""
     logits = np.matmul(hidden, table.T)
     _normalise(logits, bias, labels, rows, logp, totals)
     return logits
@@ -221,7 +222,7 @@ def _slopes(
 
 @team_kernel()
 def _normalise(part, logits, bias, labels, rows, logp, totals):
-    """Turn each row of logits into e^(logit - the greatest one), less the sum of them at the label."""
+    """Turn each row of logits into e^(logit - greatest logit), and subtract the sum of the row at the label."""
     for c in share(part, rows.size):
         row, i = logits[c], rows[c]
         for a in range(row.size):
@@ -230,14 +231,14 @@ def _normalise(part, logits, bias, labels, rows, logp, totals):
         for a in range(row.size):
             row[a] = exp(row[a] - most)
         total = row_sum(row)
-        logp[i] = (logit - most) - np.log(total)  # exact near 0, which the difference of logit and lse is not
+        logp[i] = (logit - most) - np.log(total)  # exact near 0; logit - lse is not
         totals[i] = total
         row[labels[i]] -= total
 
 
 @team_kernel()
 def _sum_rows(part, x, factors, sums):
-    """Set the sums of factors times rows, of every chunk of rows."""
+    """Set `sums`, for every chunk of rows of x, to the sum of the rows times their factors."""
     chunks = len(sums)
     for chunk in share(part, chunks):
         out = sums[chunk]

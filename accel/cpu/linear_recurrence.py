@@ -55,7 +55,7 @@ def linear_recurrence(gates: Float, c0: Float, offsets: Offsets) -> Outputs:
 
 
 def linear_recurrence_vjp(d_out: Float, outputs: Outputs, gates: Float, c0: Float, offsets: Offsets) -> tuple[Float]:
-    """Return the gradient of gates."""
+    """Return the gradient of gates [N, 2n + 4H]."""
     n_master = _check(gates, c0, offsets)
     _, c, activations, _ = outputs
     check_floats(c=(c, "NH"), d_out=(d_out, "NH"))

@@ -1,6 +1,7 @@
-"""Dropout of features at all steps of a sequence, and of weights. Mirrors `refimpl.fasttrees.stack`.
+"""Dropout of the same features at all steps of a sequence, and dropout of weights. Mirrors `refimpl.fasttrees.stack`.
 
-A mask a sequence, [B, D], which NumPy repeats for its rows; parallel over the elements of a weight.
+Each sequence has one mask, a row of [B, D], which NumPy repeats for its rows. Dropout of weights is parallel over
+chunks of their elements.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ Float = NDArray[Any]
 
 
 def locked_dropout(x: Float, offsets: NDArray[np.int64], rate: float, seed: int) -> tuple[Float]:
-    """Return x [N, D] with the same features dropped in all rows of a sequence; element b D + a is feature a of it."""
+    """Return x [N, D] with the same features dropped in all rows of a sequence.
+
+    offsets : [B+1] int64. Feature a of sequence b has element b D + a of the keep mask.
+    """
     n, width = (check_floats(x=(x, "ND"))[axis] for axis in "ND")
     check_offsets("offsets", offsets, None, n)
     (mask,) = dropout(np.ones((len(offsets) - 1, width), x.dtype), rate, seed)
@@ -35,7 +39,7 @@ def locked_dropout_vjp(
 
 
 def weight_drop(weight: Float, rate: float, seed: int) -> tuple[Float]:
-    """Return a weight [R, H] with elements set to 0 by the hash of seed and place, the others as they are."""
+    """Return the weight [R, H] with elements set to 0 by the hash of seed and place; the others are not scaled."""
     check_floats(weight=(weight, "RH"))
     return (dropped(weight, 1.0, rate, seed),)
 

@@ -17,7 +17,7 @@ from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 CHUNK_ELEMENTS = 2**14
-"""Elements of a chunk, or more."""
+"""Smallest number of elements of a chunk."""
 
 
 def adam(

@@ -2,7 +2,7 @@
 
 Mirrors `refimpl.gpst.composition.pair_attention` and `residual_norm`.
 A softmax over two scores is a sigmoid of their difference, which is one product of the query and the difference of
-both keys. Parallel over chunks of pairs or rows; sums over rows are kept per chunk and added in order.
+the two keys. Parallel over chunks of pairs or rows; sums over rows are kept per chunk and added in order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Int = NDArray[np.int32]
 
 
 def pair_attention(x: Float, bias: Float, roles: Int, n_heads: int, rate: float, seed: int) -> tuple[Float, Float]:
-    """Return the attention of the two rows of every pair to both of them [2 P, d], and the weights [2 P, 2 H].
+    """Return the attention output [2 P, d] of both rows of every pair over the two rows, and the weights [2 P, 2 H].
 
     Spec: IO-1, of a batch.
 
@@ -32,11 +32,11 @@ def pair_attention(x: Float, bias: Float, roles: Int, n_heads: int, rate: float,
     x : [2 P, 3 d]
         Queries, keys and values of the rows, pair after pair.
     bias : [R, 3 d], roles : [2 P] int32
-        What is added to a row of each role, and the role of every row.
+        `bias[s]` is added to every row of role s; `roles` has the role of every row.
     n_heads : int
         H, divides d.
     rate, seed
-        Dropout of the weights. That of row i for the row j, 0 or 1, of its pair in head h is number (2 i + j) H + h.
+        Dropout of the weights. The weight of row i for row j, 0 or 1, of its pair in head h is element (2 i + j) H + h.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def _dropout(x: Float, rate: float, seed: int) -> tuple[Any, np.uint64, np.uint6
 
 @kernel()
 def _read(x, bias, roles, p, rows, difference):
-    """Set `rows` to a pair's queries, keys and values, head by head, and `difference` to that of the keys."""
+    """Set `rows` to a pair's queries, keys and values, by head, and `difference` to the first keys minus the second."""
     size, d = x.shape[1], difference.size
     flat, keys = rows.reshape(-1), difference.reshape(-1)
     for half in range(2):
@@ -93,7 +93,7 @@ def _read(x, bias, roles, p, rows, difference):
 
 @kernel()
 def _keep(seed, threshold, scale, row, heads, h):
-    """Return dropout's factors of the weights of a row for both rows of its pair."""
+    """Return dropout's factors of the two weights of a row: for the first and for the second row of its pair."""
     zero, number = scale - scale, 2 * row * heads + h
     if threshold == 0:
         return scale, scale
@@ -129,7 +129,7 @@ def _attend_vjp(part, x, bias, roles, heads, scale, threshold, seed, weights, g,
         rows, difference = np.empty((6 * n_heads, width), x.dtype), np.empty((n_heads, width), x.dtype)
         for p in range(chunk_begin(chunk, chunks, pairs), chunk_begin(chunk + 1, chunks, pairs)):
             _read(x, bias, roles, p, rows, difference)
-            first = 6 * n_heads * p  # of the pair's in d_table
+            first = 6 * n_heads * p  # row of the pair in d_table
             for half in range(2):
                 i = 2 * p + half
                 query = 3 * n_heads * half

@@ -1,8 +1,8 @@
 """The layers of GPST's composition model over pairs of vectors, as one operation.
 
 Mirrors the layers of `refimpl.gpst.composition.compose` and `decompose`.
-Parallel over tiles of pairs, each of which goes through all layers. Memory: what a layer saves, 10 d + 2 H numbers a
-row. It is made for narrow vectors: of wide ones the weights do not stay in the cache.
+Parallel over tiles of pairs, each of which goes through all layers. Memory: each layer saves 10 d + 2 H numbers a row,
+for f = 4 d. It is made for narrow vectors: with wide vectors the weights do not stay in the cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def pair_layers(
     x: Float, first: Float, bias: Float, product: Float, output: Float, output_bias: Float, inner: Float,
     inner_bias: Float, outer: Float, outer_bias: Float, roles: Int, n_heads: int, rate: float, seeds: tuple[int, ...],
 ) -> tuple[Float, Float]:  # fmt: skip
-    """Return the outputs of K layers for pairs [P, d], and what the gradient needs, one array.
+    """Return the outputs [P, d] of K layers over pairs, and one array of all that the gradient needs.
 
     Spec: IO-1, of a batch.
 
@@ -35,24 +35,25 @@ def pair_layers(
     x : [2 P, d]
         The vectors, pair after pair.
     first : [2 P, 3 d]
-        Their queries, keys and values in the first layer, before what is added by role.
+        The queries, keys and values of these vectors in the first layer, before `bias` is added.
     bias : [K, R, 3 d]
-        What is added to queries, keys and values by role.
+        What every layer adds to the queries, keys and values of the rows of each role.
     product : [K, d, 3 d]
         The weights of queries, keys and values; those of the first layer are not read.
     output : [K, d, d], output_bias : [K, d]
-        Of attention.
+        The output projection of attention.
     inner : [K, d, f], inner_bias : [K, f], outer : [K, f, d], outer_bias : [K, d]
-        Of the feed-forward networks.
+        The two layers of the feed-forward networks.
     roles : [2 P] int32
         The role of every row, 0..R-1.
     n_heads : int
         H, divides d.
     rate : float
-        Of dropout.
+        The rate of dropout.
     seeds : 4 K numbers
-        Of dropout, for every layer: of the weights of attention, as in `pair_attention`; of what attention adds; of
-        the hidden features, i f + a for feature a of row i; of what the feed-forward network adds.
+        Seeds of dropout, four for every layer: for the weights of attention, as in `pair_attention`; for the output of
+        attention; for the hidden features, where feature a of row i is element i f + a; for the output of the
+        feed-forward network.
 
     Raises
     ------
@@ -80,7 +81,7 @@ def pair_layers_vjp(
 
 
 def _saved(layers: Layers, saved: Float | None = None) -> tuple[Float, narrow_pairs.Saved]:
-    """Return the array for what the gradient needs, a new one if there is none, and its parts."""
+    """Return the array that holds what the gradient needs, a new one if `saved` is None, and its parts."""
     shapes = narrow_pairs.shapes(layers)
     sizes = [math.prod(shape) for shape in shapes]
     whole = aligned((sum(sizes),), layers.x.dtype) if saved is None else saved
@@ -92,7 +93,7 @@ def _saved(layers: Layers, saved: Float | None = None) -> tuple[Float, narrow_pa
 
 
 def _layers(*arguments: Any) -> Layers:
-    """Return the arguments; raise ValueError if they do not fit."""
+    """Return the arguments as contiguous `Layers`; raise ValueError if they do not fit."""
     layers = Layers(*arguments)
     axes = "Nd", "Nt", "KRt", "Kdt", "Kde", "Kd", "Kdf", "Kf", "Kfd", "Kd"
     of_weights, rows = zip(Layers._fields[2:], layers.weights, axes[2:], strict=False), (layers.first, axes[1])

@@ -1,9 +1,10 @@
 """GPST's pruned charts, many sentences at once.
 
-Mirrors `refimpl.gpst.pruned_chart`, exactly: merges of a shrinking row of units, as on its page, with W + 1 rows of the
-chart kept. A merge makes at most W + 1 new spans, so a sentence of n words takes O(n W^2) after its scores are sorted.
-Parallel over sentences, in two passes: the first finds the spans of every sentence and counts the cells of its steps,
-the second writes them to their places in the batch. Memory is the outputs and, for W = 2, about 160 bytes a word.
+Mirrors `refimpl.gpst.pruned_chart`, exactly: it merges neighbouring units one pair at a time, as on its page, and keeps
+W + 1 rows of the chart. A merge makes at most W + 1 new spans, so a sentence of n words takes O(n W^2) after its scores
+are sorted. Parallel over sentences, in two passes: the first finds the spans of every sentence and counts the cells of
+its steps, the second writes the cells to their places in the batch. Memory is the outputs and, for W = 2, about 160
+bytes a word.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def pruned_chart(scores: Float, offsets: Offsets, *, window: int) -> Charts:
     Parameters
     ----------
     scores : [N - B]
-        A parser's score of every point between two words, sentence by sentence; merged in ascending order, equal ones
-        from left to right.
+        A parser's score of every point between two words, sentence by sentence. Points are merged by ascending score,
+        points of equal score from left to right.
     offsets : [B+1] int64
         Sentence b has n_b words, at least one, and n_b - 1 scores.
     window
@@ -48,7 +49,7 @@ def pruned_chart(scores: Float, offsets: Offsets, *, window: int) -> Charts:
     step_offsets [T+1] int64
         Step s has the cells `step_offsets[s - 1]` to `step_offsets[s]`; their parts are of earlier steps.
     roots [B] int32
-        The node of the whole sentence; its word where it has but one.
+        The node of every whole sentence; for a sentence of one word, that word.
 
     Raises
     ------
@@ -65,7 +66,7 @@ def pruned_chart(scores: Float, offsets: Offsets, *, window: int) -> Charts:
     check_finite("scores", scores)
     n_words, window = int(offsets[-1]), min(window, int(lengths.max(initial=2)))
     scores, offsets = np.ascontiguousarray(scores), np.ascontiguousarray(offsets)
-    begins = np.zeros((2, offsets.size), np.int64)  # of a sentence's spans and of their splits
+    begins = np.zeros((2, offsets.size), np.int64)  # where each sentence's spans and splits begin
     np.cumsum(most_spans(lengths, window), axis=1, out=begins[:, 1:])
     fields, parts = np.empty((4, begins[0, -1]), np.int32), np.empty((2, begins[1, -1]), np.int32)
     counts, heights = np.zeros(n_words, np.int64), np.empty(lengths.size, np.int64)
@@ -85,14 +86,14 @@ def pruned_chart(scores: Float, offsets: Offsets, *, window: int) -> Charts:
 
 
 def most_spans(lengths: Offsets, window: int) -> Offsets:
-    """Return [2, B]: the most spans with W splits or fewer at some merge of a sentence, and the most splits.
+    """Return [2, B]: upper bounds of the number of spans that `_play` sets for a sentence, and of their splits.
 
-    All of up to W + 1 words; then each merge but the last W makes as many as there are runs of W + 1 units that hold
-    the new one.
+    It sets all spans of up to W + 1 words. Then each merge but the last W adds one span for every run of W + 1 units
+    that contains the new unit.
     """
     w = np.minimum(window, lengths - 1)
     merges = lengths - 1 - w
-    last = np.minimum(merges, w + 1)  # merges that leave fewer runs than W + 1
+    last = np.minimum(merges, w + 1)  # merges that leave at most W + 1 runs
     late = last * (last + 1) // 2 + (merges - last) * (w + 1)
     early = w * lengths - w * (w + 1) // 2
     return np.stack([early + late, w * (w + 1) * (3 * lengths - 2 * w - 1) // 6 + w * late])
@@ -116,10 +117,10 @@ def _find(part, scores, offsets, window, begins, fields, parts, counts, heights)
 
 @kernel()
 def _play(scores, window, first, longer, step, left, right):
-    """Set every span that has W splits or fewer at some merge, in order of the merges; return their number.
+    """Set every span that has W splits or fewer at some merge, in order of the merges; return the number of spans.
 
-    A span has its first word, its number of words less one, its step, and its splits: parts 0..n-1 are words,
-    part n + c is span c. `table[x, m]` is the span of m + 1 units from the one that begins with word x.
+    A span has its first word, its number of words minus one, its step, and its splits. Of the parts of splits, part
+    0..n-1 is a word, and part n + c is span c. `table[x, m]` is the span of m + 1 units that begins with word x.
     """
     n = scores.size + 1
     table = np.empty((n, window + 1), np.int32)
@@ -134,7 +135,7 @@ def _play(scores, window, first, longer, step, left, right):
             first[count], longer[count], step[count], table[i, m] = i, m, m, n + count
             count += 1
     order = merge_order(scores)
-    before, after = np.arange(-1, n), np.arange(1, n + 2)  # first words of the units beside the one that begins here
+    before, after = np.arange(-1, n), np.arange(1, n + 2)  # by a unit's first word: those of its neighbours
     for merge in range(n - 1 - window):
         partner = order[merge] + 1
         unit, follower = before[partner], after[partner]
@@ -143,7 +144,7 @@ def _play(scores, window, first, longer, step, left, right):
         while y < n and followers < window:
             followers, y = followers + 1, after[y]
         x = unit
-        for distance in range(window + 1):  # from the unit that begins with x to the new one
+        for distance in range(window + 1):  # in units, from the one at x to the new one
             if x < 0:
                 break
             for m in range(distance, window):
@@ -191,7 +192,7 @@ def merge_order(scores):
 
 @kernel()
 def _rank(n, window, count, first, longer, step, left, right, rank, counts):
-    """Set the cells of every step, and of every span its place among them, from 1; 0 where no larger span needs it."""
+    """Count the cells of every step; set each span's rank among these, from 1, or 0 if no larger span needs it."""
     split = 0
     for c in range(count):
         split += min(longer[c], window)
@@ -225,7 +226,7 @@ def _rank(n, window, count, first, longer, step, left, right, rank, counts):
 
 @kernel()
 def _sort(cells, key, bounds, out):
-    """Set the cells in ascending order of their keys, equal ones as they were."""
+    """Set `out` to the cells in ascending order of their keys; cells with equal keys keep their order."""
     bounds[:] = 0
     for c in cells:
         bounds[key[c] + 1] += 1
@@ -238,7 +239,7 @@ def _sort(cells, key, bounds, out):
 
 @kernel()
 def _place(counts, heights, offsets, window, step_offsets, first_splits):
-    """Set where the cells and the splits of a step begin, and, in `counts`, its cells of a sentence."""
+    """Set where the cells and splits of each step begin, and in `counts` where its cells of each sentence begin."""
     for b in range(heights.size):
         for s in range(heights[b]):
             step_offsets[s + 1] += counts[offsets[b] + s]

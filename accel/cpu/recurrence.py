@@ -1,10 +1,10 @@
 """The LSTM, ON-LSTM and FastTrees layers, step by step over all sequences at once, and their gradients.
 
 Mirrors `refimpl.fasttrees.stack.layer`, after the product of inputs and weights.
-The sequences are sorted by length, so that those that still run are the first rows of every product, and no step is
-padded. One team of threads runs all steps: they take turns at parts of the product of a step, then at its
+The sequences are sorted by length, so that those which still run are the first rows of every product, and no step is
+padded. One team of threads runs all steps: the threads take turns at parts of the product of a step, then at its
 sequences. The gradient of the weight is one product over all steps. Memory is the outputs and a copy of the weight, and
-in the gradient also one of the hidden states.
+in the gradient also a copy of the hidden states.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Offsets = NDArray[np.int64]
 Outputs = tuple[Float, Float, Float, Float]
 KINDS = ("lstm", "on_lstm", "fasttrees")
 MOST_TURNS = 64
-"""A product is cut into no more parts than that."""
+"""The largest number of parts into which a product is cut."""
 
 
 class Steps(NamedTuple):
@@ -50,16 +50,17 @@ def recurrence(
     Parameters
     ----------
     gates : [N, G]
-        What the inputs give to the logits of [input master n | forget master n | out H | cell H | in H | forget H].
+        The inputs' part of the logits [input master n | forget master n | out H | cell H | in H | forget H].
     weight : [R, H], bias : [R]
-        From the hidden state to the last R of them: all for kind "lstm" (n = 0) and "on_lstm", 4H for "fasttrees".
+        From the hidden state to the last R logits: to all G for kind "lstm" (n = 0) and "on_lstm", 4H for "fasttrees".
     h0, c0 : [B, H]
         The state before each sequence; no gradient flows into it.
 
     Returns
     -------
     h [N, H], c [N, H], activations [N, G], distance [N, 2]
-        Softmax of the master logits and activations of the others; 1 - mean(tilde f) and mean(tilde i), or [N, 0].
+        Activations: the softmax of the master logits, the sigmoid or tanh of the others. Distance: 1 - mean(tilde f)
+        and mean(tilde i); [N, 0] for kind "lstm".
 
     Raises
     ------
@@ -89,7 +90,7 @@ def recurrence_vjp(
     d_out: Float, outputs: Outputs, gates: Float, weight: Float, bias: Float, h0: Float, c0: Float, offsets: Offsets,
     *, kind: str,
 ) -> tuple[Float, Float, Float]:  # fmt: skip
-    """Return the gradients of gates, weight and bias."""
+    """Return the gradients of gates [N, G], weight [R, H] and bias [R]."""
     n_master = _check(gates, weight, bias, h0, c0, offsets, kind)
     h, c, activations, _ = outputs
     check_floats(h=(h, "NH"), d_out=(d_out, "NH"))
@@ -205,7 +206,10 @@ def _walk_backward(
 
 @kernel()
 def _multiply(x, panels, rows, out, counters, first, turn):
-    """Take turns, from number `first`, at the product of the first rows of x and a weight; return the next phase's."""
+    """Take turns, from number `first`, at the product of the first rows of x and a weight.
+
+    Returns the first turn of the next phase, and the turn that this thread has taken after the phase.
+    """
     tiles = n_tiles(rows)
     chunks = min(MOST_TURNS, len(panels) * tiles)
     while turn < first + chunks:
@@ -236,8 +240,8 @@ def _step(gates, bias, logits, c_before, n_master, tilde, z, c, h, distance):
 
 @kernel()
 def _step_vjp(d_out, d_h, d_c, z, c_before, c, n_master, tilde, d_tilde, d_z):
-    """Set d_z [G]; d_h and d_c came from later steps: add to one, and replace the other by that of c_before."""
-    for a in range(d_out.size):  # d_h is as long as a panel
+    """Set d_z [G]; d_h and d_c come from later steps: add d_out to d_h, replace d_c by the gradient of c_before."""
+    for a in range(d_out.size):  # not d_h.size: d_h is padded to whole panels
         d_h[a] += d_out[a]
     if n_master:
         master_gates(z[:n_master], tilde, np.empty(2, c.dtype))

@@ -2,7 +2,7 @@
 
 Mirrors `refimpl.layers.layer_norm` of a sum.
 Parallel over chunks of rows; sums over rows are kept per chunk ([chunks, 3, d]) and added in order. The gradient
-computes the sum and its normalisation again: nothing but mean and deviation of a row is stored for it.
+recomputes the sum and its normalisation: only the mean and the deviation of every row are stored for it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _dropout(x: Float, rate: float, seed: int) -> tuple[Any, np.uint64, np.uint6
 
 @kernel()
 def _set_keep(keep, first, keep_scale, threshold, seed):
-    """Set `keep` to what dropout multiplies the elements from `first` by."""
+    """Set `keep` to dropout's factors of the elements from number `first`."""
     zero = keep.dtype.type(0)
     if threshold == 0:
         keep[:] = 1

@@ -42,14 +42,17 @@ def segments(
     ----------
     types : [N] int8, offsets : [B+1] int64
         Types of the positions of B sequences, one after the other.
+    segment_length, memory_length
+        L and M, in positions.
 
     Returns
     -------
     row_offsets [N+1] int64, columns [E] int32, relative [E] int32
         Position i attends to `columns[row_offsets[i]:row_offsets[i+1]]` of [memory | segment], in ascending order.
+        `relative` has the relative position of each.
     segment_offsets [B+1] int64, memory_columns [n_segments, M] int32
         Sequence b has the segments `segment_offsets[b]` to `segment_offsets[b+1]`; row y of the memory after a segment
-        is the column `memory_columns[segment, y]` of its [memory | segment], none if -1.
+        is the column `memory_columns[segment, y]` of its [memory | segment], or empty if -1.
 
     Raises
     ------
@@ -127,9 +130,10 @@ def _walk_one(
 ):  # fmt: skip
     """Walk over one sequence; return (reason, position) of the first error, reason 0 for none.
 
-    Stack entries below `old` come from earlier segments, and of these the ones below `floor` have left the memory, so
-    a row is always one run of the stack, from `low` to the top (and the position itself, where it is not on the stack).
-    `stack`, `depth`, `column` describe its entries; `opens` has the stack entries of the open non-terminals.
+    Stack entries below `old` come from earlier segments; those of them that are below `floor` have left the memory.
+    So the keys of a position are one run of the stack, from `low` to the top, plus the position itself if it is not on
+    the stack. `stack`, `depth` and `column` have the position, the depth and the column of every stack entry; `opens`
+    has the stack entries of the open non-terminals.
     """
     top, n_open, old, floor, begin, before = 0, 0, 0, 0, 0, CNT2
     if types.size == 0 or types[0] != ONT:
@@ -191,7 +195,7 @@ def _walk_one(
 
 @kernel()
 def _move_memory(move, stack, column, top, low, begin, n_positions, memory_length, shift):
-    """Write which column becomes which row of the next memory: the top of the stack, or the last positions."""
+    """Set `move` to the columns that become the next memory: the top of the stack, or if `shift` the last positions."""
     for y in range(memory_length):
         if shift:
             from_column = n_positions + y
@@ -203,7 +207,7 @@ def _move_memory(move, stack, column, top, low, begin, n_positions, memory_lengt
 
 @kernel()
 def _forget(stack, column, top, floor, begin, memory_length, shift):
-    """Give the stack its columns in the memory of the segment that begins; return the first entry still in it."""
+    """Set `column` to the columns in the next segment's memory; return the first stack entry that is still in it."""
     if shift:
         while floor < top and stack[floor] < begin - memory_length:
             floor += 1

@@ -1,8 +1,8 @@
 """Sums over all labelled trees of many sentences, and their gradient.
 
 Mirrors `refimpl.transformer_grammars.span_parser`. Parallel over sentences; computes in float64 for scores
-of either dtype. The labels of a span are summed once: a sentence of n words costs O(n^2 L + n^3), and four tables of
-n^2 numbers, six for the gradient.
+of either dtype. The labels of a span are summed once: a sentence of n words takes O(n^2 L + n^3) time, and memory for
+four tables of n^2 numbers, six in the gradient.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def span_logz(scores: Float, offsets: Offsets) -> tuple[Float]:
     Parameters
     ----------
     scores : [S, L]
-        Of every label for every span, -inf where it is forbidden: sentence by sentence, in a sentence shorter spans
-        first, then from the left.
+        The score of every label for every span, -inf for a forbidden label. Rows stand sentence by sentence, within a
+        sentence shorter spans first, spans of equal length from left to right.
     offsets : [B+1] int64
         Sentence b has n_b words, at least one, and n_b (n_b + 1) / 2 spans.
 
@@ -84,7 +84,7 @@ def _logz(part, scores, offsets, begins, logz):
 
 @kernel()
 def inside(scores, n):
-    """Return C, B, N [i, j] and R [j, i] of the page, so that both factors of a sum over splits lie in rows."""
+    """Return C, B, N of the page as [i, j] and R as [j, i], so that both terms of a sum over splits lie in rows."""
     charts = np.empty((4, n, n), np.float64)
     C, B, N, R = charts
     span = 0
@@ -140,7 +140,10 @@ def _marginals(part, scores, offsets, begins, d_out, d_scores):
 
 @kernel()
 def _outside(scores, n, slope, d_scores):
-    """Set the marginals times the slope: the probability that a term of C, B, N or R is used, from the root down."""
+    """Set d_scores to the marginals times the slope.
+
+    From the root down, `of_C`, `of_B`, `of_N` and `of_R` are the probabilities that the tree uses C, B, N and R [i, j].
+    """
     C, B, N, R = inside(scores, n)
     of_N, of_R = np.zeros((2, n, n), np.float64)  # of_R [j, i]
     of_N[0, n - 1] = 1.0

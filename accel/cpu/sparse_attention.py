@@ -1,9 +1,9 @@
 """Attention over given lists of keys, forward and gradient.
 
 Mirrors `refimpl.attention.sparse_attention`.
-Parallel over chunks of queries, or (gradients of keys and values) of keys, each of which adds its edges in order. The
-keys of a query are gathered once a pass, and the product with a relative position is computed once for all its edges.
-Memory of the gradient is one copy of the queries, 2 H floats an edge, and 16 partial gradients of r.
+Parallel over chunks of queries, and for the gradients of keys and values over chunks of keys, each of which adds its
+edges in order. The keys of a query are read without a copy, and its product with a relative position is computed once
+for all its edges. Memory of the gradient is one copy of the queries, 2 H floats an edge, and 16 partial gradients of r.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Index = NDArray[np.int32]
 Offsets = NDArray[np.int64]
 
 MOST_SUMS = 16
-"""Partial gradients of r."""
+"""Largest number of partial gradients of r."""
 
 
 def sparse_attention(
@@ -51,14 +51,15 @@ def sparse_attention(
     q : [N, H, D], k, v : [S, H, D], r : [P, H, D], content_bias, position_bias : [H, D], all float32 or all float64
         Queries, keys, values, relative positions; the biases u and w.
     row_offsets : [N+1] int64, keys : [E] int32, relative : [E] int32
-        Query i has the edges `row_offsets[i]` to `row_offsets[i+1]`, each to a row of k with a row of r.
+        Query i has the edges `row_offsets[i]` to `row_offsets[i+1]`. Edge e goes to row `keys[e]` of k and v, with row
+        `relative[e]` of r.
     rate, seed
         Attention dropout: the weight of edge e in head h is multiplied by element e H + h of the keep mask.
 
     Returns
     -------
     out [N, H, D], lse [N, H]
-        0 and -inf for a query without keys.
+        A query without keys has output 0 and lse -inf.
 
     Raises
     ------
@@ -112,7 +113,7 @@ def _check(
 
 
 def _biases(content: Float, position: Float) -> Float:
-    """Return the biases one after the other [2 H, D]; those in the order of columns would stay so."""
+    """Return the biases one after the other [2 H, D], C-contiguous even if both are in Fortran order."""
     return np.ascontiguousarray(np.concatenate((content, position)))
 
 
@@ -125,7 +126,7 @@ def _table(x: Float) -> Float:
 def _attend(
     part, q, k, v, r, biases, row_offsets, keys, relative, numbers, keep_scale, threshold, seed, out, lse, chunks
 ):
-    """Set out and lse: for every query the scores of its keys, their softmax, and the sum of the values."""
+    """Set out and lse: for every query the scores of its keys, their softmax, and the weighted sum of the values."""
     (n, n_heads), zero = lse.shape, np.int64(0)
     for chunk in share(part, chunks):
         first, last = chunk_begin(chunk, chunks, n), chunk_begin(chunk + 1, chunks, n)
@@ -155,7 +156,8 @@ def _by_query(
 ):  # fmt: skip
     """Set the weights and gradients of scores [E, H], the scaled queries with the content bias, and d_q.
 
-    d_scores is p (keep d_w - delta) with dropout. The sums d_r and d_biases are those of a chunk.
+    d_scores is p (keep d_w - delta), with p the softmax, keep dropout's factors and d_w the gradients of the weights.
+    Every chunk has sums d_r and d_biases of its own.
     """
     n, n_heads, chunks, d_head = len(lse), lse.shape[1], len(d_r), q.shape[1]
     scale, zero = q.dtype.type(1 / math.sqrt(d_head)), np.int64(0)
@@ -191,7 +193,7 @@ def _by_query(
 
 @kernel()
 def _sum_positions(d_scores, begin, end, slots, count, d_position):
-    """Set the first rows of d_position to the gradients of the scores of relative positions."""
+    """Set the first `count` rows of d_position to the gradients of the scores of a query's distinct positions."""
     one = d_scores.dtype.type(1)
     for x in range(count):
         for h in range(d_position.shape[1]):
@@ -202,7 +204,7 @@ def _sum_positions(d_scores, begin, end, slots, count, d_position):
 
 @kernel()
 def _edges_by_key(row_offsets, keys, n_keys):
-    """Return the transposed lists: for every key the edges to it in order, and their queries."""
+    """Return the transposed lists: their offsets, for every key the edges to it in order, and the queries of these."""
     offsets = np.zeros(n_keys + 1, np.int64)
     for e in range(keys.size):
         offsets[keys[e] + 1] += 1
@@ -219,9 +221,9 @@ def _edges_by_key(row_offsets, keys, n_keys):
 
 @team_kernel()
 def _by_key(part, d_scores, queries, weights, g, offsets, edges, rows, d_k, d_v, chunks):
-    """Set d_k and d_v: of every key the sums over its edges.
+    """Set d_k and d_v: for every key the sums over its edges.
 
-    A chunk is a share of the edges, not of the keys: all positions of a long tree attend to its start symbol.
+    Chunks have equal shares of the edges, not of the keys: all positions of a long tree attend to its start symbol.
     """
     zero = np.int64(0)
     for chunk in share(part, chunks):

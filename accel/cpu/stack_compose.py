@@ -15,7 +15,7 @@ from accel.cpu.segments import CNT1, CNT2, ONT, check_types, walk
 def double_closing(
     types: NDArray[np.int8], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.int8], NDArray[np.int32], NDArray[np.int64]]:
-    """Return the types with every CNT1 followed by its CNT2, the action each comes from, and the new offsets.
+    """Return the types [N] with a CNT2 after every CNT1, the action [N] from which each comes, and the offsets [B+1].
 
     Parameters
     ----------

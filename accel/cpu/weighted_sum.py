@@ -1,4 +1,4 @@
-"""Softmax within groups of rows, and the weighted sum of each, forward and gradient.
+"""Softmax within groups of rows, and the weighted sum of each group, forward and gradient.
 
 Mirrors the weighted sums of `refimpl.gpst.inside_outside.inside` and `outside`.
 Parallel over chunks of groups; a group has few rows, which are read once.
@@ -28,9 +28,9 @@ def weighted_sum(scores: Float, vectors: Float, offsets: Offsets) -> tuple[Float
     Parameters
     ----------
     scores : [P], vectors : [P, d]
-        Of all rows, group by group.
+        The scores and vectors of all rows, group by group.
     offsets : [C+1] int64
-        Where each group begins; the sum of an empty one is 0.
+        Group c has the rows `offsets[c]` to `offsets[c+1]`; the sum of an empty group is 0.
 
     Raises
     ------

@@ -2,8 +2,8 @@
 
 Every operation of `accel.cpu` and `accel.cuda` is here under the same name and with the same arguments, so that any
 script can run on the oracle. The reference has no gradients: every `_vjp` is a central difference of the float64
-forward pass, one pair of calls for every number in the inputs, but for `span_logz_vjp`: marginals are part of the
-reference. Use it on a few words.
+forward pass, with two calls for every number in the inputs. Only `span_logz_vjp` needs none: its gradient, the
+marginals, is part of the reference. Use this backend on a few words.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from accel.ref.stack_compose import attend_sets, double_closing
 from accel.ref.weighted_sum import weighted_sum, weighted_sum_vjp
 
 name = "ref"
-tiles: dict[str, dict[str, tuple[int, ...]]] = {}  # a loop over the batch
+tiles: dict[str, dict[str, tuple[int, ...]]] = {}  # no tiles, but a loop over the batch
 
 
 def check_available() -> None:

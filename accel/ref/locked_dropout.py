@@ -1,4 +1,4 @@
-"""Mirror of `refimpl.fasttrees.stack`: the dropout of features at all steps of a sequence, and of weights."""
+"""Mirror of `refimpl.fasttrees.stack`: dropout of the same features at all steps of a sequence, and of weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from refimpl.fasttrees import stack as ref_stack
 
 
 def locked_dropout(x: Array, offsets: Array, rate: float, seed: int) -> Outputs:
-    """Mirror of `refimpl.fasttrees.stack.locked_dropout`: (y [N, D],); feature a of sequence b is element b D + a."""
+    """Mirror of `refimpl.fasttrees.stack.locked_dropout`: (y [N, D],).
+
+    Feature a of sequence b has element b D + a of the keep mask.
+    """
     parts, width = ranges_of(offsets, len(x)), x.shape[1]
     masks = ref_randomness.keep_mask(len(parts) * width, rate, seed).astype(x.dtype).reshape(-1, width)
     return (np.concatenate([x[:0], *(x[part] * mask for part, mask in zip(parts, masks, strict=True))]),)

@@ -11,7 +11,7 @@ def adam(
     parameters: Array, gradients: Array, first: Array, second: Array, *,
     rate: float, beta1: float, beta2: float, epsilon: float, step: int, scale: float,
 ) -> None:  # fmt: skip
-    """Update in place (Kingma and Ba 2015, Algorithm 1): the gradient is multiplied by `scale` first."""
+    """Update parameters and moments in place (Kingma and Ba 2015, Algorithm 1) with `scale` times the gradients."""
     gradient = gradients * scale
     first[:] = beta1 * first + (1 - beta1) * gradient
     second[:] = beta2 * second + (1 - beta2) * gradient**2

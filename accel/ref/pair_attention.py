@@ -11,9 +11,10 @@ from refimpl.gpst import composition
 
 
 def pair_attention(x: Array, bias: Array, roles: Array, n_heads: int, rate: float, seed: int) -> Outputs:
-    """Return (out [2 P, d],): the attention of the rows of every pair to both, of queries, keys and values [2 P, 3 d].
+    """Return (out [2 P, d],): the attention of both rows of every pair over the two rows.
 
-    bias [R, 3 d] is what rows of each role have added.
+    x [2 P, 3 d] holds their queries, keys and values; `bias[s]` of bias [R, 3 d] is added to the rows of role s, by
+    roles [2 P].
     """
     one_dtype(x=x, bias=bias)
     if x.ndim != 2 or len(x) % 2 or bias.shape[1:] != x.shape[1:]:

@@ -17,8 +17,9 @@ def pair_layers(
 ) -> Outputs:  # fmt: skip
     """Return (out [P, d],): the outputs of K layers for pairs of rows of x [2 P, d].
 
-    first [2 P, 3 d] are their queries, keys and values in the first layer; bias [K, R, 3 d] is what rows of each role
-    have added; product [K, d, 3 d], output [K, d, d], inner [K, d, f] and outer [K, f, d] are the weights.
+    first [2 P, 3 d] are their queries, keys and values in the first layer; every layer k adds `bias[k, s]` of
+    bias [K, R, 3 d] to those of role s; product [K, d, 3 d], output [K, d, d], inner [K, d, f] and outer [K, f, d] are
+    the weights.
     """
     weights = {
         "bias": bias, "product": product, "output": output, "output_bias": output_bias, "inner": inner,

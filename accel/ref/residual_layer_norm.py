@@ -1,4 +1,4 @@
-"""Mirror of the end of a sublayer by `refimpl.layers` and `refimpl.randomness`."""
+"""Mirror of the end of a Transformer's sublayer, in terms of `refimpl.layers` and `refimpl.randomness`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Mirror of `refimpl.transformer_grammars.span_parser`: all sentences of a batch, whose spans stand as in the charts
-of `cky_pool`.
+"""Mirror of `refimpl.transformer_grammars.span_parser` for a batch; spans stand in the order of `cky_pool`'s charts.
 
-The gradient is that of the reference, its marginals, and no difference.
+The gradient is the marginals of the reference, not a central difference.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def span_logz_vjp(d_out: Array, outputs: Outputs, scores: Array, offsets: Array)
 
 
 def sentences_of(scores: Array, offsets: Array) -> list[tuple[Array, tuple[Array, Array]]]:
-    """Return [n, n, L] scores of every sentence, and where in it the rows of its chart go."""
+    """Return, for every sentence, its scores [n, n, L] and the places (i, j) in them of its rows of the batch."""
     if scores.ndim != 2 or scores.shape[1] == 0:
         raise ValueError(f"scores: shape {scores.shape} is not [S, L] with labels")
     bad = np.argwhere(~(scores < np.inf))

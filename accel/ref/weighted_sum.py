@@ -9,7 +9,7 @@ from refimpl import layers as ref_layers
 
 
 def weighted_sum(scores: Array, vectors: Array, offsets: Array) -> Outputs:
-    """Return (sums [C, d], weights [P]): softmax of the scores within each group; an empty group gives 0."""
+    """Return (sums [C, d], weights [P]): weights are a softmax of the scores of each group; an empty group gives 0."""
     one_dtype(scores=scores, vectors=vectors)
     if scores.shape != vectors.shape[:1] or vectors.ndim != 2:
         raise ValueError(f"scores: shape {scores.shape}, but vectors {vectors.shape}")

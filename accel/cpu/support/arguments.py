@@ -1,4 +1,4 @@
-"""Checks of arguments: one line that names the argument, at the cost of one vectorised pass over the indices."""
+"""Checks of arguments: an error is one line that names the argument; checks of indices are vectorised."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def check_floats(**arguments: tuple[NDArray[Any], str]) -> dict[str, int]:
-    """Return the sizes of the axes of float arrays, each given with its axes' names: ``q=(q, "NHD")``.
+    """Return the sizes of the axes of float arrays; every array comes with the names of its axes: ``q=(q, "NHD")``.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def check_floats(**arguments: tuple[NDArray[Any], str]) -> dict[str, int]:
 def check_finite(name: str, array: NDArray[Any]) -> None:
     """Raise ValueError, naming the first bad row, if the array holds a NaN or an infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(array.sum())  # one pass, no second array; a finite array may overflow
+        suspicious = not np.isfinite(array.sum())  # one pass, no second array; the sum may overflow
     if suspicious and not np.isfinite(array).all():
         row, *_ = np.argwhere(~np.isfinite(array))[0].tolist()
         raise ValueError(f"{name}: NaN or infinity in row {row}")

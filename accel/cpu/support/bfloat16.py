@@ -1,9 +1,9 @@
-"""Factors of products in bfloat16: float32 numbers of which 16 bits are left, two of them in a word of 32 bits.
+"""Factors of products in bfloat16: the upper 16 bits of float32 numbers, two of them in a word of 32 bits.
 
 A processor with avx512_bf16 multiplies two pairs in a lane and adds both products to a sum in float32, at twice the
-speed of float32, and reads half the bytes. A float32 number is rounded to the nearest of 8 bits, ties to even: by 2^-8
-of its size at most. Products of two such numbers are exact in float32; sums round as those of float32 do. Numbers and
-sums below 2^-126 count as 0.
+speed of float32, and reads half the bytes. A float32 number is rounded to the nearest number of 8 significant bits,
+ties to even, with a relative error of at most 2^-8. Products of two such numbers are exact in float32; sums round as
+those of float32 do. Numbers and sums below 2^-126 in size count as 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _is_used = False
 
 @contextmanager
 def use() -> Iterator[None]:
-    """Multiply the weights of hidden states in bfloat16 inside; raise ValueError where the processor cannot."""
+    """Make products with weights of hidden states use bfloat16 in this context; raise ValueError if the CPU cannot."""
     global _is_used
     if not AVAILABLE:
         raise ValueError("this processor has no avx512_bf16 instructions")
@@ -45,12 +45,12 @@ def use() -> Iterator[None]:
 
 
 def is_used(x: Float) -> bool:
-    """Return whether products round such factors: float32 ones, where it is asked for."""
+    """Return whether products round the factor x to bfloat16: inside of `use`, if it is float32."""
     return _is_used and x.dtype == np.float32
 
 
 def as_pairs(x: Float) -> Pairs:
-    """Return rows [n, K] rounded, as pairs [n, K / 2]; with an odd K the last half is 0."""
+    """Return the rows of x [n, K] rounded, as pairs [n, K / 2]; if K is odd, the second half of the last pair is 0."""
     pairs = np.zeros((len(x), (x.shape[1] + 1) // 2), np.uint32)
     _as_pairs(np.ascontiguousarray(x), pairs)
     return pairs
@@ -63,7 +63,7 @@ def _as_pairs(part, x, pairs):
 
 
 def put(x, y):
-    """Set a row y to x, as its type has it: the same numbers, or pairs of rounded ones."""
+    """Set a row y to x: to the same numbers if y has their type, otherwise to pairs of rounded numbers."""
     raise NotImplementedError("only inside kernels")
 
 
@@ -87,7 +87,7 @@ def _put(x, y):
 
 @kernel()
 def rounded(bits):
-    """Return the upper half of a float32's bits, to nearest, ties to even; a NaN stays one."""
+    """Return the upper 16 bits of a float32 number, rounded to nearest, ties to even; a NaN stays a NaN."""
     up = np.uint32(np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
     near = np.uint32(bits + up) >> np.uint32(16)
     is_nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
@@ -95,7 +95,7 @@ def rounded(bits):
 
 
 def emit_sum(builder: Any, total: Any, a: Any, b: Any) -> Any:
-    """Emit total + the products of the pairs of a and b, lane by lane."""
+    """Emit, lane by lane, total + both products of the pairs of a and b."""
     kind = ir.FunctionType(total.type, [total.type, a.type, b.type])
     dot = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512bf16.dpbf16ps.512")
     return builder.call(dot, [total, a, b])

@@ -1,6 +1,6 @@
-"""Matrix products by NumPy: by as many threads as they are worth, and added in place to what an array holds.
+"""Matrix products by NumPy: small ones take only one thread, and a product can be added to an array in place.
 
-NumPy's own OpenBLAS is called for both. With another BLAS a product takes all threads, and is added in a second step.
+Both call NumPy's own OpenBLAS. With another BLAS a product takes all threads, and is added in a second step.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 
 Float = NDArray[Any]
 LEAST = 2**22
-"""Multiplications of a product that are worth several threads: one needs 40 microseconds for them, two need as many."""
-_ROWS, _AS_IT_IS, _TRANSPOSED = 101, 111, 112  # of CBLAS
+"""Smallest product, in multiplications, for several threads: it takes 40 microseconds with one thread or with two."""
+_ROWS, _AS_IT_IS, _TRANSPOSED = 101, 111, 112  # constants of CBLAS
 _setting = Lock()
 
 
 def set_threads(count: int) -> None:
-    """Compute products with so many threads from now on."""
+    """Compute products with `count` threads from now on."""
     for library in _libraries():
         library.scipy_openblas_set_num_threads64_(count)
 
 
 def matmul(a: Float, b: Float, out: Float | None = None, *, add: bool = False, bias: Float | None = None) -> Float:
-    """Return a [m, k] @ b [k, n], in `out` if it is given; with `add`, added to it; plus `bias` [n] in every row.
+    """Return a [m, k] @ b [k, n], in `out` if it is not None, added to `out` if `add`; plus `bias` [n] in every row.
 
-    A small product is computed by one thread: OpenBLAS would wake its others for less work than that.
+    A product of fewer than `LEAST` multiplications takes one thread; OpenBLAS would wake its other threads for less.
     """
     is_large = a.size * b.shape[-1] >= LEAST
     if add and is_large:
@@ -45,7 +45,7 @@ def matmul(a: Float, b: Float, out: Float | None = None, *, add: bool = False, b
 
 
 def _multiplied_by_one(a: Float, b: Float, out: Float | None) -> Float:
-    """Return a @ b, computed by the thread that calls; several threads may call."""
+    """Return a @ b, computed by the calling thread; several threads may call at once."""
     if not _setting.acquire(blocking=False):
         return np.matmul(a, b, out=out)
     counts = [library.scipy_openblas_get_num_threads64_() for library in _libraries()]
@@ -59,7 +59,7 @@ def _multiplied_by_one(a: Float, b: Float, out: Float | None) -> Float:
 
 
 def add_product(a: Float, b: Float, out: Any) -> None:
-    """Add a [m, k] @ b [k, n] to `out` [m, n], C-contiguous: without a pass over a third matrix."""
+    """Add a [m, k] @ b [k, n] to `out` [m, n], without a third matrix if all are contiguous."""
     layouts = [_AS_IT_IS if x.flags.c_contiguous else _TRANSPOSED for x in (a, b)]
     fits = a.dtype == b.dtype == out.dtype and out.flags.c_contiguous
     if not (_libraries() and fits and all(x.flags.forc for x in (a, b)) and a.ndim == b.ndim == 2):

@@ -1,7 +1,7 @@
-"""One step of one sequence: the rows of an LSTM cell and of the structured update, and their gradients.
+"""One step of one sequence: the LSTM cell and the structured update, and their gradients.
 
 Mirrors `refimpl.fasttrees.cells.structured_update`. A row of activations is [input softmax n | forget softmax n |
-sigma(out) | tanh(cell) | sigma(in) | sigma(forget)]; the master gates are repeated to H units first, and every loop
+sigma(out) | tanh(cell) | sigma(in) | sigma(forget)]. The master gates are repeated to H units first, and every loop
 runs over few arrays and all units: short loops over a chunk, or loops over ten arrays, would not be vectorised.
 """
 
@@ -38,7 +38,7 @@ def softmax(z):
 
 @kernel()
 def softmax_vjp(y, d_y, d_z):
-    """Set d_z; d_z and d_y may be the same."""
+    """Set d_z, the gradient of logits, from their softmax y and its gradient d_y; d_z and d_y may be one array."""
     along = row_dot(y, d_y)
     for a in range(y.size):
         d_z[a] = y[a] * (d_y[a] - along)
@@ -46,7 +46,7 @@ def softmax_vjp(y, d_y, d_z):
 
 @kernel()
 def master_gates(softmaxes, tilde, mean):
-    """Set tilde f and tilde i [2, H] from the softmaxes [2n], and (1 - mean tilde f, mean tilde i)."""
+    """Set tilde f and tilde i [2, H] from the softmaxes [2n], and `mean` to 1 - mean(tilde f) and mean(tilde i)."""
     n = softmaxes.size // 2
     size = tilde.shape[1] // n
     one, width = tilde.dtype.type(1), tilde.dtype.type(n)
@@ -93,7 +93,7 @@ def activate(z):
 
 @kernel()
 def update(gates, tilde, c_before, c, h):
-    """Set c and h from the activations [4H] and tilde f and tilde i [2, H] (no rows: an LSTM)."""
+    """Set c and h from the activations [4H] and tilde f and tilde i [2, H] (without rows for an LSTM)."""
     n_units = h.size
     out, cell, i, f = gates[:n_units], gates[n_units : 2 * n_units], gates[2 * n_units : -n_units], gates[-n_units:]
     if len(tilde):
@@ -111,7 +111,7 @@ def update(gates, tilde, c_before, c, h):
 
 @kernel()
 def update_vjp(gates, tilde, c_before, c, d_h, d_c, d_z, d_tilde):
-    """Set d_z [4H] and d_tilde [2, H], and replace the gradient of c that came from later steps by that of c_before."""
+    """Set d_z [4H] and d_tilde [2, H]; replace d_c, the gradient of c from later steps, by the gradient of c_before."""
     n_units = c.size
     out, cell, i, f = gates[:n_units], gates[n_units : 2 * n_units], gates[2 * n_units : -n_units], gates[-n_units:]
     d_out, d_cell = d_z[:n_units], d_z[n_units : 2 * n_units]
@@ -137,7 +137,7 @@ def update_vjp(gates, tilde, c_before, c, d_h, d_c, d_z, d_tilde):
 @kernel()
 def _structured_vjp(cell, i, f, tilde_f, tilde_i, c_before, d_c, d_cell, d_i, d_f, d_tilde_f, d_tilde_i):
     n_units, one = cell.size, cell.dtype.type(1)
-    for a in range(n_units):  # the gradient of tilde f tilde i, for now
+    for a in range(n_units):  # for now the gradient of the product of tilde f and tilde i
         d_i[a] = d_c[a] * (c_before[a] * (f[a] - one) + cell[a] * (i[a] - one))
     for a in range(n_units):
         d_tilde_f[a] = d_c[a] * c_before[a] + d_i[a] * tilde_i[a]

@@ -1,7 +1,7 @@
 """Kernels are compiled at their first use on a machine, and after a change of their source; a line on stderr says so.
 
-Numba stores what it compiles. What the first step of a model needs, other processes compile side by side with this one,
-from the last kernel to the first: whoever comes to a kernel that another process has stored loads it.
+Numba stores what it compiles. Other processes compile the kernels of a model's first step beside this process, from the
+last kernel to the first. A process that comes to a kernel that another process has stored loads it.
 `first_steps.toml` lists these kernels; `python -m tests.kernels.first_steps` writes it.
 """
 
@@ -26,7 +26,7 @@ from accel.cpu.support.threads import available_threads
 
 FIRST_STEPS = Path(__file__).with_name("first_steps.toml")
 MOST = 3
-"""Processes beside this one: on more cores, the longest kernel takes longer than a share of all."""
+"""Largest number of other processes: with more, the longest kernel takes longer than each share of the rest."""
 PROGRAM = """
 import sys
 sys.path[:] = {}
@@ -36,7 +36,7 @@ compile_share({!r}, {!r}, {}, {})
 
 
 class _Notice(event.Listener):
-    """The line, at the first compilation of a process: what Numba loads, it does not announce."""
+    """A listener that prints the line at the first compilation of a process; Numba does not announce what it loads."""
 
     is_due = True
 
@@ -55,7 +55,7 @@ NOTICE = _Notice()
 class _Files(IndexDataCacheFile):
     """The files of a kernel, each named after its types and source.
 
-    Numba numbers them, and two processes that store the same kernel for different types may take the same number.
+    Numba itself numbers the files, and two processes that store a kernel for different types may take the same number.
     """
 
     def save(self, key: Any, data: Any) -> None:
@@ -71,12 +71,12 @@ class _Cache(FunctionCache):
         self._cache_file = _Files(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def is_empty(self) -> bool:
-        """Return whether nothing is stored of the kernel as its source is now."""
+        """Return whether nothing is stored of the kernel for its present source."""
         return not self._cache_file._load_index()
 
 
 def stored(kernel: Any) -> Any:
-    """Return a compiled function of Numba, which stores and loads what it compiles.
+    """Return a compiled function of Numba, changed so that it stores what it compiles and loads what is stored.
 
     Raises
     ------
@@ -92,16 +92,16 @@ def stored(kernel: Any) -> Any:
 
 
 def compile_ahead(task: str, kind: str) -> None:
-    """Start to compile what the first step of a model needs, unless it is stored or there is one thread only.
+    """Start processes that compile the kernels of a model's first step, unless all are stored or there is one thread.
 
-    Of a kind that is not listed, nothing is compiled ahead.
+    For a kind that `first_steps.toml` does not list, nothing is compiled ahead.
     """
     count = min(available_threads() - 1, MOST)
     if count < 1 or not any(kernel._cache.is_empty() for kernel, _ in _first_step(task, kind)):
         return
     for first in range(count):
         program = PROGRAM.format(sys.path, task, kind, first, count)
-        try:  # its output would mix with this process's, which meets the same error if there is one
+        try:  # its output would mix with that of this process, which meets the same errors
             process = subprocess.Popen(
                 [sys.executable, "-c", program],
                 stdin=subprocess.DEVNULL,
@@ -114,14 +114,14 @@ def compile_ahead(task: str, kind: str) -> None:
 
 
 def compile_share(task: str, kind: str, first: int, step: int) -> None:
-    """Compile every kernel of that many, from the last one."""
+    """Compile every `step`-th kernel of the first step from the last one back, beginning with number `first`."""
     for kernel, signature in _first_step(task, kind)[::-1][first::step]:
         kernel.compile(signature)
 
 
 @cache
 def _first_step(task: str, kind: str) -> list[tuple[Any, tuple[Any, ...]]]:
-    """Return the kernels of the first step of a model with the types of their arguments, as listed."""
+    """Return the kernels of a model's first step and the types of their arguments, as `first_steps.toml` lists them."""
     table = tomllib.loads(FIRST_STEPS.read_text(encoding="utf-8"))
     kernels = []
     for name in table["models"].get(f"{task} {kind}", table["models"].get(kind, ())):

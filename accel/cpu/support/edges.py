@@ -1,8 +1,8 @@
 """Sums and softmax over the edges of a query, for all heads: the kernels inside `accel.cpu.sparse_attention`.
 
-Scores are tables [edges, H], of which a function takes the rows from `first`; vectors are tables with a row a head. The
-edges of a query are those from `begin` to `end`. No view is made of a part of an array: at ten edges, each costs as
-much as a row.
+Scores are tables [edges, H], of which a function takes the rows from `first`; vectors are tables with a row for every
+head. The edges of a query are `begin` to `end - 1`. Functions take whole arrays, not views of parts of them: at ten
+edges a view costs as much as a row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from accel.cpu.support.rows import add, add_four, combine, dot, dot_four, multip
 
 @kernel()
 def longest(row_offsets, first, last):
-    """Return the most edges that one of these queries has."""
+    """Return the largest number of edges of a query from `first` to `last - 1`."""
     most = 0
     for i in range(first, last):
         most = max(most, row_offsets[i + 1] - row_offsets[i])
@@ -26,7 +26,7 @@ def longest(row_offsets, first, last):
 
 @kernel()
 def add_bias(q, i, biases, bias, out, first):
-    """Set H rows of out from `first` to the heads of query i plus bias number `bias`, over sqrt(D)."""
+    """Set H rows of out, from `first`, to the heads of (query i + bias number `bias`) / sqrt(D)."""
     n_heads, scale = len(biases) // 2, q.dtype.type(1 / math.sqrt(q.shape[1]))
     for h in range(n_heads):
         combine(out, first + h, q, i * n_heads + h, scale, biases, bias * n_heads + h, scale)
@@ -34,12 +34,12 @@ def add_bias(q, i, biases, bias, out, first):
 
 @kernel()
 def distinct_positions(relative, begin, end, places, distinct, slots):
-    """Return how many relative positions differ, set `distinct` to those, and `slots` to where each edge's one is."""
+    """Return the number of different relative positions; list them in `distinct`; set each edge's place in `slots`."""
     count = 0
     for e in range(begin, end):
         position = relative[e]
         place = places[position]
-        if place >= count or distinct[place] != position:  # what an earlier query has left
+        if place >= count or distinct[place] != position:  # the place is one of an earlier query
             place, places[position], distinct[count] = count, count, position
             count += 1
         slots[e - begin] = place
@@ -48,7 +48,7 @@ def distinct_positions(relative, begin, end, places, distinct, slots):
 
 @kernel()
 def set_dots(a, row, table, rows, begin, end, out, first):
-    """Set the rows of out from `first` to the products of the H rows of a from `row` with those of these rows."""
+    """Set out, from row `first`, for every edge e and head h to the product of row + h of a and head h of rows[e]."""
     n_heads, fours = out.shape[1], end - (end - begin) % 4
     for e in range(begin, fours, 4):
         x, j0, j1, j2, j3 = (
@@ -65,7 +65,7 @@ def set_dots(a, row, table, rows, begin, end, out, first):
 
 @kernel()
 def add_scores(scores, first, slots, position, count):
-    """Add to each of so many rows of scores that of its relative position."""
+    """Add to `count` rows of scores the scores of their relative positions."""
     one = scores.dtype.type(1)
     for x in range(count):
         add(scores, first + x, position, slots[x], one)
@@ -73,7 +73,7 @@ def add_scores(scores, first, slots, position, count):
 
 @kernel()
 def edge_softmax(w, count, lse, i, most, total):
-    """Turn the first rows of scores into their softmax over the rows, and set row i of lse; most and total: [1, H]."""
+    """Turn `count` rows of scores w into their softmax over rows; set row i of lse. most, total [1, H] are scratch."""
     n_heads, zero, one = lse.shape[1], np.int64(0), w.dtype.type(1)
     for h in range(n_heads):
         most[0, h], total[0, h] = -np.inf, 0
@@ -93,15 +93,15 @@ def edge_softmax(w, count, lse, i, most, total):
 
 @kernel()
 def exp_rows(w, first, count):
-    """Replace the elements of so many rows by their exponentials."""
-    rows = w.reshape(w.size)[first * w.shape[1] : (first + count) * w.shape[1]]  # from 0, or LLVM takes one at a time
+    """Replace the elements of `count` rows by their exponentials."""
+    rows = w.reshape(w.size)[first * w.shape[1] : (first + count) * w.shape[1]]  # LLVM vectorises loops from 0
     for x in range(rows.size):
         rows[x] = exp(rows[x])
 
 
 @kernel()
 def drop_rows(w, first, begin, count, keep_scale, threshold, seed):
-    """Multiply so many rows from `first`, those of the edges from `begin`, by their elements of the keep mask."""
+    """Multiply `count` rows from `first`, those of the edges from `begin`, by their elements of the keep mask."""
     n_heads, zero = w.shape[1], w.dtype.type(0)
     rows = w.reshape(w.size)[first * n_heads : (first + count) * n_heads]
     for x in range(rows.size):
@@ -110,7 +110,7 @@ def drop_rows(w, first, begin, count, keep_scale, threshold, seed):
 
 @kernel()
 def edge_softmax_vjp(w, lse, i, d_s, g, out, delta, begin, end, keep_scale, threshold, seed):
-    """Turn the scores w of query i into weights, and gradients d_s of weights into those of scores; delta: [1, H]."""
+    """Turn the scores w of query i into weights, gradients d_s of weights into those of scores; delta is scratch."""
     n_heads, count, zero, one = lse.shape[1], end - begin, np.int64(0), w.dtype.type(1)
     for e in range(begin, end):
         add(w, e, lse, i, -one)
@@ -128,9 +128,9 @@ def edge_softmax_vjp(w, lse, i, d_s, g, out, delta, begin, end, keep_scale, thre
 
 @kernel()
 def sum_edges(factors, shift, table, edges, rows, begin, end, out, i):
-    """Set row i of out, all its heads, to the sum of factors times rows of the table, from `begin` to `end`.
+    """Set row i of out, for all heads, to the sum over x from `begin` to `end - 1` of factors times rows of the table.
 
-    Number x has row edges[x] - shift of the factors and row rows[x] of the table.
+    Term x has row edges[x] - shift of the factors and row rows[x] of the table.
     """
     n_heads, fours = factors.shape[1], end - (end - begin) % 4
     for h in range(n_heads):

@@ -1,7 +1,7 @@
-"""Attention of a few queries, such as one a node or a hypothesis: along the D elements of a head, without tiles.
+"""Attention of a few queries, such as one for every node or hypothesis: along the D elements of a head, without tiles.
 
-The kernels of `accel.cpu.dot_product_attention` for the sequences of up to FEW queries, in the same tables. With the D
-elements as the inner loop ten keys are as fast as a thousand, and nothing is copied.
+These are the kernels of `accel.cpu.dot_product_attention` for sequences of up to FEW queries, on the same tables. With
+the D elements as the inner loop a key takes no longer among ten than among a thousand, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from accel.cpu.support.rows import add, add_four, dot, dot_four, row_sum
 from accel.cpu.support.team import share, team_kernel
 
 FEW = 4
-"""So many queries of a sequence are not worth a tile."""
+"""Sequences of up to this number of queries are computed without tiles."""
 MOST_KEYS = 2**20
-"""Keys of one sequence: the number of a dropout element has room for no more."""
+"""A sequence has fewer keys: the number of a dropout element has 20 bits for a key."""
 
 
 @team_kernel()
 def attend_few(part, q, k, v, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, out, lse):
-    """Set out and lse of the sequences of few queries."""
+    """Set out and lse of the sequences of up to FEW queries."""
     n_heads = lse.shape[1]
     for task in share(part, (query_offsets.size - 1) * n_heads):
         b, h = task // n_heads, task % n_heads
@@ -56,7 +56,7 @@ def _attend(q, k, v, begin, end, first, n_keys, h, causal, scale, keep_scale, th
 def attend_few_vjp(
     part, q, k, v, out, g, lse, query_offsets, key_offsets, causal, scale, keep_scale, threshold, seed, d_q, d_k, d_v
 ):
-    """Set the gradients of the sequences of few queries, which are 0."""
+    """Set the gradients of the sequences of up to FEW queries; the arrays hold 0 before."""
     n_heads = lse.shape[1]
     for task in share(part, (query_offsets.size - 1) * n_heads):
         b, h = task // n_heads, task % n_heads
@@ -70,7 +70,7 @@ def attend_few_vjp(
 def _attend_vjp(
     q, k, v, out, g, lse, begin, end, first, n_keys, h, causal, scale, keep_scale, threshold, seed, d_q, d_k, d_v
 ):
-    """Add to the gradients what the queries from `begin` give."""
+    """Add the parts of the queries from `begin` to the gradients of head h."""
     n_heads = lse.shape[1]
     weights, d_scores = np.empty(n_keys, q.dtype), np.empty(n_keys, q.dtype)
     for i in range(begin, end):
@@ -110,7 +110,7 @@ def _products(queries, row, keys, first, h, n_heads, scale, s):
 
 @kernel()
 def _add_rows(out, row, table, first, h, n_heads, factors):
-    """Add to one row of out the factors times head h of the rows from `first`."""
+    """Add to one row of out the sum of the factors times head h of the rows from `first`."""
     fours = factors.size - factors.size % 4
     for j in range(0, fours, 4):
         key, f0, f1, f2, f3 = (first + j) * n_heads + h, factors[j], factors[j + 1], factors[j + 2], factors[j + 3]

@@ -1,7 +1,7 @@
-"""Functions that kernels call: without an entry from Python, and without a stored file of their own.
+"""Functions that kernels call, compiled without an entry point from Python and without a stored file of their own.
 
 Numba makes both for every function that it compiles, although the code of a function that a kernel calls becomes a
-part of the kernel: a fifth of the time of the first step on a machine.
+part of the kernel. They would take a fifth of the time of the first step on a machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numba.core.registry import CPUDispatcher
 
 
 class InnerKernel(CPUDispatcher):
-    """A function that kernels call. If Python calls it, `compiled` is made: a kernel of its own."""
+    """A function that kernels call. If Python calls it, it runs `compiled`, a kernel that the first such call makes."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], kernel: Callable[..., Any]) -> None:
         super().__init__(function, targetoptions={**options, "nopython": True, "no_cpython_wrapper": True})

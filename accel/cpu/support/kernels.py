@@ -1,12 +1,12 @@
 """The compiler options of all kernels of this backend, and scalar functions that LLVM can vectorise.
 
-`error_model="numpy"`, because a test for zero at each division would block vectorisation. Only two of the fastmath
-flags are set. "nnan" and "ninf" would remove every test for a masked row. With "reassoc", the process that compiles a
+`error_model="numpy"` is set: a test for zero at each division would block vectorisation. Only two of the fastmath flags
+are set. "nnan" and "ninf" would remove every test for a masked row. With "reassoc", the process that compiles a
 parallel kernel would sum in another order than a process that loads it from the cache, because Numba optimises a kernel
 once more before it stores it; a run would then not resume bit for bit. Sums are written out instead, in rows.py.
-What a kernel does not need costs time at the first step on a machine: an array assigned to an array compiles broadcasts
-and the text of an error, two seconds in all, and a kernel that is called with a constant, or with a tuple that holds
-one, is compiled once for every constant.
+Code that a kernel does not need costs time at the first step on a machine. For the assignment of an array to an array
+Numba compiles broadcasts and the text of an error, two seconds in all; a kernel that is called with a literal constant,
+or with a tuple that holds one, it compiles once for every constant.
 Numba's cache does not see a change in another file: after one in this file, rows.py or tiles.py, run `make clean`.
 """
 
@@ -31,21 +31,21 @@ event.register("numba:compile", NOTICE)
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that compiles a function at its first call: from Python, once on a machine."""
+    """Return a decorator for a function that kernels call; a call from Python compiles it, once on a machine."""
     return lambda function: InnerKernel(function, OPTIONS | options, started_kernel(**options))
 
 
 def started_kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return the same for a function that only Python calls."""
+    """Return a decorator for a function that only Python calls; its first call compiles it, once on a machine."""
     return lambda function: stored(njit(**OPTIONS, **options)(function))
 
 
 CHUNK_ROWS, MOST_CHUNKS = 32, 64
-"""A parallel loop over rows is cut into chunks of so many rows or more, and into no more chunks than that."""
+"""A parallel loop over rows is cut into at most MOST_CHUNKS chunks of at least CHUNK_ROWS rows."""
 
 
 def n_chunks(rows: int, rows_per_chunk: int = CHUNK_ROWS, most: int = MOST_CHUNKS) -> int:
-    """Return the number of chunks, from the number of rows alone, so that no sum depends on the threads."""
+    """Return the number of chunks; it follows from the number of rows alone, so that no sum depends on the threads."""
     return max(1, min(most, rows // rows_per_chunk))
 
 
@@ -56,7 +56,10 @@ def chunk_begin(chunk, chunks, rows):
 
 
 def exp(x):
-    """Return e^x: in float32 to 9e-8, 0 below -87 and infinity above 88; in float64 as libm does."""
+    """Return e^x: in float64 as libm does; in float32 with a relative error of at most 9e-8.
+
+    In float32 it is 0 below -87 and infinity above 88.
+    """
     raise NotImplementedError("only inside kernels")
 
 
@@ -95,7 +98,7 @@ def _sigmoid(x):
 
 
 def tanh(x):
-    """Return tanh x: in float32 to 1.5e-7 of its value; in float64 as libm does."""
+    """Return tanh x: in float32 with a relative error of at most 1.5e-7; in float64 as libm does."""
     raise NotImplementedError("only inside kernels")
 
 
@@ -118,7 +121,7 @@ def _tanh(x):
 
 
 def row_max(x):
-    """Return the maximum of a vector, compared as integers: a maximum of floats is never vectorised."""
+    """Return the maximum of a vector, compared as integers, because a maximum of floats is never vectorised."""
     raise NotImplementedError("only inside kernels")
 
 
@@ -129,7 +132,7 @@ def _row_max(x):
     info = np.iinfo(integer)
     sign, magnitude, least = integer(info.bits - 1), integer(info.max), integer(info.min)
 
-    def maximum(x):  # the bits of floats are ordered as the floats are, once those below the sign are flipped
+    def maximum(x):  # bits are ordered as floats if those below the sign are flipped in negative floats
         bits = x.view(integer)
         m = least
         for i in range(bits.size):
@@ -156,14 +159,14 @@ def kept(seed, element, threshold):
 
 
 def keep_threshold(rate: float) -> np.uint64:
-    """Return the least upper half of a hash whose element is kept."""
+    """Return the least upper half of a hash for which dropout keeps the element; raise ValueError for a bad rate."""
     if not 0 <= rate < 1:
         raise ValueError(f"rate: {rate} is not in [0, 1)")
     return np.uint64(int(rate * 2**32))
 
 
 def seed_of_dropout(seed: int) -> np.uint64:
-    """Return the seed of a hash."""
+    """Return the seed as uint64; raise ValueError if it does not fit."""
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed: {seed} is not in 0..2^64-1")
     return np.uint64(seed)

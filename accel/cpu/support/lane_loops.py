@@ -1,7 +1,8 @@
 """Loops over the features of a tile of rows, written in LLVM's vectors: sums, affine maps, and attention of two rows.
 
-Arrays are flat: feature by feature, the rows side by side in the lanes of two vectors; of pairs, the first rows lie in
-the first vector and the second rows in the second one. Inner loops of two vectors' length are too short for a compiler.
+Arrays are flat: feature by feature, with the rows side by side in the lanes of two vectors. The first rows of pairs lie
+in the first vector, the second rows in the second one. For a compiler, inner loops of two vectors' length are too short
+to vectorise.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def lane_dots(typingctx: Any, x: Any, y: Any, total: Any):
 
 @intrinsic
 def lane_affine(typingctx: Any, x: Any, y: Any, a: Any, b: Any, c: Any, out: Any):
-    """Set out to a x + b y + c; a, b and c are the same for all features."""
+    """Set out to a x + b y + c; a, b and c [lanes] are the same for all features."""
 
     def body(e: Any, x: Any) -> Any:
         return [e.each("fadd", e.each("fmul", x[2], x[0]), e.each("fadd", e.each("fmul", x[3], x[1]), x[4]))]
@@ -64,7 +65,7 @@ def pair_mix(typingctx: Any, v: Any, a: Any, b: Any, out: Any):
 
 @intrinsic
 def pair_dots(typingctx: Any, g: Any, v: Any, a: Any, b: Any):
-    """Set a and b to the sums of g times the values of the first rows, and of the second rows."""
+    """Set a to the sum of g times the values of the first rows, and b to that with the second rows."""
 
     def body(e: Any, x: Any) -> Any:
         return [e.each("fmul", x[0], [half] * 2) for half in x[1]]
@@ -74,7 +75,7 @@ def pair_dots(typingctx: Any, g: Any, v: Any, a: Any, b: Any):
 
 @intrinsic
 def pair_keys_back(typingctx: Any, q: Any, k: Any, along: Any, d_q: Any, d_k: Any):
-    """Set the slopes of queries and keys from those of the scores."""
+    """Set the gradients of queries and keys from those of the scores, `along`."""
 
     def body(e: Any, x: Any) -> Any:
         q, k, along = x
@@ -86,7 +87,7 @@ def pair_keys_back(typingctx: Any, q: Any, k: Any, along: Any, d_q: Any, d_k: An
 
 @intrinsic
 def pair_mix_back(typingctx: Any, g: Any, a: Any, b: Any, d_v: Any):
-    """Set the slopes of the values from those of what `pair_mix` returns."""
+    """Set d_v, the gradients of the values, from g, those of the output of `pair_mix`."""
 
     def body(e: Any, x: Any) -> Any:
         return [[e.one("fadd", *e.each("fmul", factor, x[0])) for factor in x[1:]]]
@@ -108,9 +109,10 @@ class _Emitter:
 
 
 def _lane_loop(n_tables: int, n_lanes: int, n_out: int, n_sums: int, body: Any) -> Any:
-    """Emit a loop over features; arguments: tables to read, [lanes] to read, tables to write, [lanes] for sums.
+    """Emit a loop over features.
 
-    `body` takes what is read, and returns what is written or added.
+    The arguments of the loop are `n_tables` tables to read, `n_lanes` arrays [lanes] to read, `n_out` tables to write,
+    and `n_sums` arrays [lanes] for sums. `body` takes the values read, and returns the values to write or to add.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

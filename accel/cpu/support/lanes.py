@@ -1,8 +1,8 @@
 """Products of weights with rows that lie in the lanes of two vectors, and sums over lanes, written in LLVM's vectors.
 
-A layer over few rows with a narrow weight is too small for a BLAS, which lays out both factors anew. Here a tile of
-rows lies feature by feature, the rows side by side: every element of the weight, as it lies in memory, is multiplied
-with all of them, and what is done row by row between products runs in full vectors, too.
+A layer over few rows with a narrow weight is too small for a BLAS, which first copies both factors to another layout.
+Here a tile of rows lies feature by feature, with the rows side by side: every element of the weight is read where it
+lies and multiplied with all rows, and the row-wise operations between products run in full vectors, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from accel.cpu.support.products import BYTES
 from accel.cpu.support.rows import lane_sums
 
 _BITS = 8 * BYTES
-"""Of a vector."""
+"""Bits of a vector."""
 BLOCK = 8 if BYTES == 64 else 4
 """How many rows of a product are summed at a time, each in two vectors."""
 PAIRS = {"float32": BYTES // 4, "float64": BYTES // 8}
@@ -28,7 +28,7 @@ _FLAGS = ("contract", "nsz")
 
 
 def half_of(x):
-    """Return the lanes of one vector, for the type of an array: half the rows of a tile."""
+    """Return the number of lanes of a vector for the type of an array: half the rows of a tile."""
     raise NotImplementedError("only inside kernels")
 
 
@@ -40,7 +40,7 @@ def _half_of(x):
 
 @kernel()
 def product(weight, x, out, beta):
-    """Set out [n, lanes] to beta, 0 or 1, times it plus the transposed weight [k, n] times x [k, lanes]."""
+    """Set out [n, lanes] to beta out + the transpose of weight [k, n] times x [k, lanes]; beta is 0 or 1."""
     depth, width = weight.shape
     whole = width - width % BLOCK
     for n in range(0, whole, BLOCK):
@@ -51,7 +51,7 @@ def product(weight, x, out, beta):
 
 @kernel()
 def back_product(weight, slopes, out, beta):
-    """Set out [k, lanes] to beta, 0 or 1, times it plus the weight [k, n] times the slopes [n, lanes]."""
+    """Set out [k, lanes] to beta out + weight [k, n] times slopes [n, lanes]; beta is 0 or 1."""
     depth, width = weight.shape
     whole = depth - depth % BLOCK
     for k in range(0, whole, BLOCK):
@@ -64,7 +64,7 @@ def back_product(weight, slopes, out, beta):
 def _block(
     typingctx: Any, weight: Any, start: Any, along: Any, step: Any, depth: Any, x: Any, out: Any, row: Any, beta: Any
 ):
-    """Set BLOCK rows of out to beta times them plus the sums over k of weight[start + row * along + k * step] x[k]."""
+    """Set row + j of out, j < BLOCK, to beta times it + the sum over k of weight[start + j * along + k * step] x[k]."""
     return _product_signature(weight, x, out), _emitter(BLOCK)
 
 
@@ -113,9 +113,9 @@ def _emitter(size: int) -> Any:
 
 @kernel()
 def cross(x, x_row, slopes, slope_row, out, beta):
-    """Set out [K, N] to beta, 0 or 1, times it plus the sums over tiles and lanes of x_k slopes_n.
+    """Set out [K, N] to beta out + the sums over tiles and lanes of x_k slopes_n; beta is 0 or 1.
 
-    x, slopes : [tiles, rows * lanes]; out is for the rows of x from `x_row` and those of slopes from `slope_row`
+    x, slopes : [tiles, rows * lanes]; row k of out is for row x_row + k of x, column n for row slope_row + n of slopes
     """
     depth, width = out.shape
     even, whole = width - width % 2, depth - depth % BLOCK
@@ -133,7 +133,7 @@ def cross(x, x_row, slopes, slope_row, out, beta):
 
 @intrinsic
 def _cross_block(typingctx: Any, x: Any, x_row: Any, slopes: Any, slope_row: Any, out: Any, k: Any, n: Any):
-    """Add to BLOCK rows and two columns of out."""
+    """Add the sums of `cross` to BLOCK rows of out from k and two columns from n."""
     return types.void(x, types.intp, slopes, types.intp, out, types.intp, types.intp), _cross_emitter(BLOCK, 2)
 
 
@@ -172,7 +172,7 @@ def _cross_emitter(n_rows: int, n_columns: int) -> Any:
 
 
 def _add_sums(builder: Any, vectors: list[Any], places: list[Any]) -> None:
-    """Emit that the sums of the vectors' elements are added to what lies at these places, as many side by side."""
+    """Emit the addition of every vector's sum to memory: at each of the places equally many sums, side by side."""
     parts, count = lane_sums(builder, vectors), len(vectors) // len(places)
     for number, place in enumerate(places):
         first = number * count % parts[0].type.count

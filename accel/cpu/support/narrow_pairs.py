@@ -1,7 +1,7 @@
 """GPST's layers over pairs where vectors are narrow: a tile of pairs goes through all layers while it is in the cache.
 
-A tile holds as many pairs as a vector has lanes: feature by feature, first the first rows of all pairs, then the second
-ones. Parallel over tiles.
+A tile holds as many pairs as a vector has lanes. It lies feature by feature: first the first rows of all pairs, then
+the second rows. Parallel over tiles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from accel.cpu.support.turns import counters, take
 
 Float = NDArray[Any]
 GROUP = 16
-"""Tiles whose slopes in a layer stay in the cache until they are in the gradients of its weights."""
+"""Tiles of a group: their gradients in a layer stay in the cache until they are added to those of its weights."""
 
 
 class Saved(NamedTuple):
@@ -43,7 +43,7 @@ def shapes(layers: Layers) -> Saved:
 
 
 def forward(layers: Layers, saved: Saved, out: Float) -> None:
-    """Set `out` [P, d] and what the gradient needs."""
+    """Set `out` [P, d], and `saved` for the gradient."""
     rows = layers.x, layers.first, layers.roles, *layers.weights
     epsilon = layers.x.dtype.type(EPSILON)
     options = _heads(layers), _sections(layers), epsilon, *_dropout(layers)
@@ -58,7 +58,7 @@ def backward(layers: Layers, saved: Saved, out: Float, d_out: Float) -> tuple[Fl
         return tuple(np.zeros(x.shape, dtype) for x in (layers.x, layers.first, *layers.weights))
     slopes, below = (aligned((group, lanes * width), dtype) for width in (5 * d + 2 * f + 1 - d % 2, d))
     gradients = tuple(np.empty(x.shape, dtype) for x in (layers.x, layers.first, *layers.weights))
-    gradients[3][0] = 0  # of the weights that are not read
+    gradients[3][0] = 0  # `product` of the first layer is not read
     matrices = layers.product, layers.output, layers.inner, layers.outer
     backward_pass(
         layers.x, d_out, out, *saved, *matrices, _heads(layers), _sections(layers), *_dropout(layers), slopes, below,
@@ -77,7 +77,7 @@ def _sections(layers: Layers) -> Sections:
 
 @cache
 def _sections_of(d: int, f: int, n_heads: int) -> Sections:
-    """Return the sections of a tile; it has an odd number of features, or the same of all tiles share a cache line."""
+    """Return the sections of a tile. The number of features is odd, or all tiles would compete for one cache line."""
     ends = np.cumsum([3 * d, 2 * n_heads, d, d, f, d, 3 - f % 2])
     return Sections(*ends.tolist())
 
@@ -93,7 +93,7 @@ def _forward(
     epsilon, scale, threshold, seeds, saved, marks, out_scale, out, counters, workers,
 ):  # fmt: skip
     for _ in share(part, workers):
-        t = take(counters)  # whoever is awake first begins
+        t = take(counters)  # the thread that is awake first begins
         while t < len(marks):
             _tile(
                 t, x, first, roles, bias, of_joint, output, output_bias, inner, inner_bias, outer, outer_bias, heads,
@@ -130,7 +130,7 @@ def _tile(
         weights = tile[sections.weights * lanes : sections.attended * lanes]
         attend(joint, heads, scale, threshold, seeds[k, 0], begin, weights, attended)
         scales = tile[sections.scales * lanes :]
-        scales[2 * lanes :] = 0  # read by nobody
+        scales[2 * lanes :] = 0  # padding
         middle = tile[sections.middle * lanes : sections.inner * lanes]
         product(output_bias[k : k + 1], ones, y, 0)
         product(output[k], attended, y, 1)

@@ -1,7 +1,7 @@
-"""The gradient of GPST's layers over pairs where vectors are narrow: a group of tiles, from the last layer back.
+"""The gradient of GPST's layers over pairs where vectors are narrow: group by group of tiles, from the last layer back.
 
-Tiles are those of `narrow_pairs`. Parallel over the tiles of a group, then over the rows of the weights' gradients, to
-which the groups are added in order.
+Tiles are those of `narrow_pairs`. Parallel over the tiles of a group, then over the rows of the weights' gradients; the
+groups are added to these gradients in order.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from accel.cpu.support.team import share, team_kernel
 from accel.cpu.support.turns import end, take, wait
 
 ROW_TURNS = 8
-"""Turns in which the rows of a layer's gradients are computed; one more is for its biases."""
+"""Number of turns that compute the rows of a layer's weight gradients; one more computes those of its biases."""
 LEAST = 2**12
-"""Elements of the vectors of pairs that are worth a team: two tiles of width 64."""
+"""Smallest number of elements of the pairs' vectors for a team of threads: two tiles of width 64."""
 
 
 class Sections(NamedTuple):
-    """Where the parts of a saved tile begin, in features; queries, keys and values begin it."""
+    """Where the parts of a saved tile begin, in features; the queries, keys and values stand first, at 0."""
 
-    weights: int  # of the first row's value, then of the second one's, by head
+    weights: int  # of attention to the first rows, by head, then to the second rows
     attended: int
     middle: int  # after attention, normalised
     inner: int  # before the GELU
@@ -88,7 +88,7 @@ def backward_pass(
 
 @kernel()
 def _add_products(number, tile, tile_below, slopes, sections, beta, k, d_product, d_output, d_inner, d_outer):
-    """Set rows of the gradients of a layer's weights to beta, 0 or 1, times them plus those of a group of tiles."""
+    """Set rows of a layer's weight gradients to beta, 0 or 1, times them + the gradients of a group of tiles."""
     d, f = d_inner.shape
     _add_rows(number, tile, sections.middle, slopes, 4 * d, d_inner, beta)
     _add_rows(number, slopes, 5 * d + f, slopes, 4 * d + f, d_outer, beta)
@@ -116,7 +116,7 @@ def _add_biases(marks, slopes, beta, d_bias, d_output_bias, d_inner_bias, d_oute
 
 @kernel()
 def _end_back(d_out, out, out_scale, t, g):
-    """Set g to the slopes of what the last layer returns, of tile t."""
+    """Set g to the gradients of the outputs of the last layer, for tile t."""
     half = half_of(out)
     pairs, d = out.shape
     lanes, begin = 2 * half, t * half
@@ -132,7 +132,10 @@ def _end_back(d_out, out, out_scale, t, g):
 
 @kernel()
 def _layer_back(tile, slope, g, output, inner, outer, heads, sections, scale, threshold, seeds, begin):
-    """Set the slopes of a layer, and g, those of what it returns, to those of what it takes but for its products."""
+    """Set `slope`, the gradients inside of a layer, and turn g, the gradients of its outputs, into those of its inputs.
+
+    The caller adds to g the gradients through the queries, keys and values.
+    """
     d, f = inner.shape
     lanes = 2 * half_of(g)
     joint = tile[: 3 * d * lanes]

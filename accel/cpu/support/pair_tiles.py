@@ -1,7 +1,7 @@
 """Layers of a tile of pairs, without their matrix products, forward and gradient.
 
-Arrays are flat: feature by feature; of each first the first rows of all pairs, in the lanes of one vector, then the
-second ones. `begin` is the number of the tile's first pair: dropout counts rows through the batch.
+Arrays are flat, feature by feature: for each feature the first rows of all pairs, in the lanes of one vector, then the
+second rows. `begin` is the number in the batch of the tile's first pair: dropout counts rows through the batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from accel.cpu.support.rows import row_sum
 
 @kernel()
 def gather(rows, begin, count, out):
-    """Set the lanes of out to the rows of `count` pairs."""
+    """Set the lanes of out to the rows of `count` pairs from pair `begin`."""
     half = half_of(rows)
     for lane in range(count):
         for a in range(rows.shape[1]):
@@ -102,7 +102,7 @@ def normalise(x, y, epsilon, out, scales):
     width, one, total = x.dtype.type(x.size // lanes), x.dtype.type(1), np.empty(lanes, x.dtype)
     ones, zeros = np.ones(lanes, x.dtype), np.zeros(lanes, x.dtype)
     lane_affine(x, y, ones, ones, zeros, out)
-    for _ in range(2):  # the mean of nearly equal numbers is itself rounded
+    for _ in range(2):  # once more for the rounding error of the first mean
         lane_sum(out, total)
         for lane in range(lanes):
             total[lane] /= -width
@@ -141,7 +141,7 @@ def _keeps(seed, threshold, scale, begin, h, n_heads, keep):
 
 @kernel()
 def _head(joint, part, h, heads):
-    """Return the queries, keys or values of one head."""
+    """Return the queries, keys or values (part 0, 1 or 2) of one head."""
     n_heads, width = heads
     lanes = 2 * half_of(joint)
     begin = (part * n_heads + h) * width * lanes
@@ -192,7 +192,7 @@ def attend_back(joint, heads, scale, threshold, seed, begin, weights, g, d_joint
 
 @kernel()
 def add_up(slopes, row, out, beta):
-    """Set out to beta, 0 or 1, times it plus the sums over tiles and lanes of the slopes' features from `row` on."""
+    """Set out to beta, 0 or 1, times it + the sums over tiles and lanes of the features of slopes from `row` on."""
     lanes = 2 * half_of(slopes)
     total = np.empty(lanes, slopes.dtype)
     for a in range(out.size):

@@ -14,7 +14,7 @@ LINE = 64
 
 
 def aligned(shape: tuple[int, ...], dtype: Any) -> Float:
-    """Return a new array that begins with a line of the cache; a vector on two lines takes longer to read."""
+    """Return a new array that begins at a line of the cache; a vector that lies on two lines takes longer to read."""
     size, spare = math.prod(shape), LINE // dtype.itemsize
     whole = np.empty(size + spare, dtype)
     first = -whole.ctypes.data % LINE // dtype.itemsize
@@ -22,7 +22,7 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> Float:
 
 
 class Layers(NamedTuple):
-    """What the layers read; float arrays are contiguous."""
+    """The arguments of the layers; float arrays are contiguous."""
 
     x: Float  # [2 P, d]
     first: Float  # [2 P, 3 d]

@@ -1,10 +1,10 @@
 """Products of a few rows with one weight, step after step.
 
-A BLAS lays out the weight anew in every product; with 20 rows, as in a language model, that takes longer than the
-product. Here it is laid out once, in panels of two vectors, and read ahead of its use; the rows are read where they
-lie. One core of an AMD EPYC (family 26) multiplies 20 rows of 1150 at 240 Gflop/s and 256 rows of 400 at 250, of 270
-that it can; its BLAS at 76 and 225. Every element is a sum in the order of the inner axis,
-whatever the rows and threads. Memory is a copy of the weight.
+A BLAS copies the weight to another layout in every product; with 20 rows, as in a language model, that takes longer
+than the product. Here it is copied once, to panels as wide as two vectors, and prefetched; the rows are read where they
+lie. One core of an AMD EPYC (family 26), which can do 270 Gflop/s, multiplies 20 rows of 1150 at 240 Gflop/s and 256
+rows of 400 at 250; its BLAS reaches 76 and 225. Every element is a sum in the order of the inner axis, whatever the
+number of rows and of threads. Memory is a copy of the weight.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from accel.cpu.support.team import share, team_kernel
 
 Float = NDArray[Any]
 BYTES, TILES = (64, (2, 4, 6, 8, 10)) if llvm.get_host_cpu_features().get("avx512f") else (32, (2, 4, 6))
-"""A vector, and how many rows are multiplied at a time: as many sums as leave registers for a panel and a factor."""
+"""Bytes of a vector, and numbers of rows of a tile: registers hold its sums, a row of a panel and a factor."""
 VECTORS = 2
-"""The width of a panel: every element of a row is loaded once for so many vectors."""
+"""The width of a panel in vectors: every element of a row is loaded once for all of them."""
 AHEAD = 8192
-"""How many bytes of the weight are fetched before their use."""
+"""How many bytes ahead of its use the weight is prefetched."""
 SIDE_BY_SIDE = 16
-"""How many panels are laid out at a time from a weight whose rows lie together: it is read by longer parts of rows."""
+"""How many panels are packed at a time from a C-contiguous weight, so that longer parts of its rows are read."""
 _FLAGS = ("contract", "nsz")
 
 
 def factor(weight: Float) -> Any:
-    """Return the weight [K, R], of any strides, as panels [R / lanes, K, lanes]; the last one is filled with zeros.
+    """Return the weight [K, R], of any strides, as panels [R / lanes, K, lanes]; the last one is padded with zeros.
 
-    In bfloat16 they are pairs along K, [R / lanes, K / 2, lanes].
+    In bfloat16 the panels hold pairs along K: [R / lanes, K / 2, lanes].
     """
     depth, width = weight.shape
     lanes = VECTORS * BYTES // weight.itemsize
@@ -53,12 +53,12 @@ def factor(weight: Float) -> Any:
 
 
 def rows_for(panels: Any, x: Float) -> Any:
-    """Return rows [n, K] as `multiply` takes them beside these panels: as they are, or pairs of rounded numbers."""
+    """Return x [n, K] in the form that `multiply` needs for these panels: unchanged, or as pairs of rounded numbers."""
     return as_pairs(x) if panels.dtype == np.uint32 else x
 
 
 def products(panels: Any, most: int) -> Float:
-    """Return an array for products with at most so many rows: [most, R or somewhat more]."""
+    """Return an array for products of at most `most` rows: [most, R], with R padded to whole panels."""
     dtype = np.float32 if panels.dtype == np.uint32 else panels.dtype
     return np.empty((most, panels.shape[0] * panels.shape[2]), dtype)
 
@@ -100,15 +100,15 @@ def _pack_pairs(part, bits, panels):
 
 @kernel()
 def n_tiles(rows):
-    """Return how many tiles so many rows are cut into."""
+    """Return the number of tiles of `rows` rows."""
     return (rows + TILES[-1] - 1) // TILES[-1]
 
 
 @kernel()
 def multiply(x, panels, rows, begin, end, out):
-    """Set parts begin to end - 1 of the product of the first rows of x [.., K], which lies row by row, and the weight.
+    """Set parts `begin` to `end - 1` of out, the product of the first rows of x [.., K], C-contiguous, and the weight.
 
-    There are as many parts as panels times tiles; each is a tile of rows of out, and the columns of a panel.
+    There is a part for every panel and tile: the rows of the tile, and the columns of the panel.
     """
     tiles, pairs = n_tiles(rows), (rows + 1) // 2
     for part in range(begin, end):
@@ -121,7 +121,7 @@ def multiply(x, panels, rows, begin, end, out):
 def multiply_tile(
     typingctx: Any, panels: Any, p: Any, x: Any, first: Any, size: Any, out: Any, count: Any
 ) -> Any:  # fmt: skip
-    """Set `size` rows of out from `first`, those below `count`, to the products of the rows of x with panel p."""
+    """Set `size` rows of out from `first`, but none from `count` on, to the products of the rows of x with panel p."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         for size in TILES:
@@ -133,7 +133,7 @@ def multiply_tile(
 
 
 def _emit_tile(context: Any, builder: Any, signature: Any, args: Any, size: int) -> None:
-    """Emit the products of `size` rows with one panel, all of them in registers."""
+    """Emit the products of `size` rows with one panel, with all sums in registers."""
     _, p, _, first, _, _, count = args
     panels, x, out = (context.make_array(signature.args[n])(context, builder, args[n]) for n in (0, 2, 5))
     _, depth, lanes = cgutils.unpack_tuple(builder, panels.shape)
@@ -149,7 +149,7 @@ def _emit_tile(context: Any, builder: Any, signature: Any, args: Any, size: int)
     rows = [
         builder.gep(x.data, [times(builder.select(is_inside, place, first), depth)])
         for place, is_inside in zip(places, inside, strict=True)
-    ]  # past the last row the first one is multiplied again, and not stored
+    ]  # instead of rows past the last, the first is multiplied again; nothing of it is stored
     is_narrow = signature.args[0].dtype == types.uint32
     total_type = ir.VectorType(ir.FloatType(), vector.count) if is_narrow else vector
     zero = ir.Constant(total_type, None)
@@ -186,4 +186,4 @@ def _emit_prefetch(builder: Any, pointer: Any) -> None:
     byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
     fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    builder.call(fetch, [builder.bitcast(pointer, byte), word(0), word(3), word(1)])  # to read, keep, data
+    builder.call(fetch, [builder.bitcast(pointer, byte), word(0), word(3), word(1)])  # read, keep, data

@@ -32,7 +32,7 @@ def row_sum(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def row_dot(typingctx: Any, x: Any, y: Any) -> Any:
-    """Return the sum of the products of two vectors, as many as the first has."""
+    """Return the dot product of two vectors, over as many elements as the first has."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         zero = context.get_constant(types.intp, 0)
@@ -43,7 +43,7 @@ def row_dot(typingctx: Any, x: Any, y: Any) -> Any:
 
 @intrinsic
 def dot(typingctx: Any, a: Any, i: Any, b: Any, j: Any) -> Any:
-    """Return the sum of a_i b_j."""
+    """Return the dot product of row a_i and row b_j."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _dots(context, builder, signature, [(args[:2], args[2], args[3:])])[0]
@@ -53,7 +53,7 @@ def dot(typingctx: Any, a: Any, i: Any, b: Any, j: Any) -> Any:
 
 @intrinsic
 def dot_four(typingctx: Any, a: Any, i: Any, b: Any, j0: Any, j1: Any, j2: Any, j3: Any) -> Any:
-    """Return the sums of a_i b_j for four rows j; a_i is read once."""
+    """Return the dot products of row a_i with four rows b_j; a_i is read once."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         sums = _dots(context, builder, signature, [(args[:2], args[2], args[3:])])
@@ -119,7 +119,7 @@ def raise_to(typingctx: Any, out: Any, i: Any, b: Any, j: Any) -> Any:
 
 
 def _replace(context: Any, builder: Any, arrays: Any, pairs: Any, factors: Any, terms: Callable[..., Any]) -> Any:
-    """Emit that the first row becomes the terms of the elements of all rows, for factors spread over the lanes."""
+    """Emit a loop that sets the first row to `terms` of the elements of all rows and of factors, spread over lanes."""
     kinds = _kinds(context.get_value_type(arrays[0].dtype))
     multiples = {kind: [_spread(builder, factor, kind) for factor in factors] for kind in kinds}
 
@@ -140,7 +140,7 @@ def _spread(builder: Any, factor: Any, kind: Any) -> Any:
 
 
 def _dots(context: Any, builder: Any, signature: Any, products: Any) -> list[Any]:
-    """Emit the products of one row with several others, added over `products`: ((table, row), table, rows)."""
+    """Emit the dot products of a row with several rows, summed over `products`, each ((table, row), table, rows)."""
     count = len(products[0][2])
     pairs = [y for one, table, rows in products for y in (*one, *(z for row in rows for z in (table, row)))]
 
@@ -152,7 +152,7 @@ def _dots(context: Any, builder: Any, signature: Any, products: Any) -> list[Any
 
 
 def _sums(context: Any, builder: Any, arrays: Any, pairs: Any, count: int, terms: Callable[..., Any]) -> list[Any]:
-    """Emit `count` sums of the terms made from the elements of all rows: in lanes, which are added at the end."""
+    """Emit `count` sums of the `terms` of the elements of all rows: sums in lanes, which are added at the end."""
     kinds = _kinds(context.get_value_type(arrays[0].dtype))
     totals = [{kind: cgutils.alloca_once_value(builder, ir.Constant(kind, None)) for kind in kinds}
               for _ in range(count)]  # fmt: skip
@@ -179,7 +179,7 @@ def _added_lanes(builder: Any, vectors: list[Any]) -> list[Any]:
 def lane_sums(builder: Any, vectors: list[Any]) -> list[Any]:
     """Emit the sums of the lanes of every vector, side by side in as many vectors as they fill.
 
-    Halves are added to halves, those of two vectors at a time.
+    In every round the two halves of a vector are added, for two vectors at a time.
     """
     width = vectors[0].type.count
     while width > 1:
@@ -216,7 +216,7 @@ def _update(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 def _kinds(scalar: Any) -> tuple[Any, Any, Any]:
-    """Return what is loaded at a time: two times LANES elements, LANES, and one."""
+    """Return the types that are loaded at a time: vectors of 2 LANES and of LANES elements, and one element."""
     return ir.VectorType(scalar, 2 * LANES), ir.VectorType(scalar, LANES), scalar
 
 
@@ -225,7 +225,7 @@ def _load(builder: Any, pointer: Any, kind: Any) -> Any:
 
 
 def _for_each(context: Any, builder: Any, arrays: Any, args: Any, kinds: Any, body: Callable[..., None]) -> None:
-    """Emit body(kind, pointers) for the elements in the lanes of every kind; args: table, row number, and so on."""
+    """Emit loops of body(kind, pointers) over all elements, kind by kind; args: table, row number, table, ..."""
     tables = [
         context.make_array(array)(context, builder, table) for array, table in zip(arrays, args[::2], strict=True)
     ]

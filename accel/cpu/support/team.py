@@ -7,7 +7,7 @@
 
     _double(x)
 
-Numba compiles such a function once, as sequential code; of a loop over `prange` it compiles three functions, in two to
+Numba compiles such a function once, as sequential code. For a loop over `prange` it compiles three functions, in two to
 four times the time. The threads are those of Numba's own parallel loops.
 """
 
@@ -29,16 +29,16 @@ from numba.extending import intrinsic
 from accel.cpu.support.kernels import started_kernel
 
 PART = types.UniTuple(types.intp, 3)
-"""The thread's number, of how many, and where the function that starts them lies: 0 once they run."""
+"""The thread's number, the number of threads, and the address of the function that starts them; 0 once they run."""
 LEAST = 2**17
-"""Elements that are worth a team where each takes less than a nanosecond: to wake a thread takes 25 microseconds."""
+"""Smallest array for a team if an element takes less than a nanosecond: to wake a thread takes 25 microseconds."""
 _ALONE = 0, 1, 0
 _one_team = Lock()
 _WORD, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 
 
 class _Apart(Compiler):
-    """The compiler, told that no two arrays of a call overlap: as in a loop over `prange`."""
+    """A compiler that may assume that no two arrays of a call overlap, as in a loop over `prange`."""
 
     def define_pipelines(self) -> Any:
         self.state.flags.noalias = True
@@ -48,12 +48,12 @@ class _Apart(Compiler):
 def team_kernel(least: int = 0) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator of a kernel (part, *arrays and numbers), whose callers leave out `part`.
 
-    If its first array has fewer than `least` elements, the thread that calls it works alone; as it does while the team
-    works for another thread, for that of Numba's "workqueue" ends the process when two threads start it.
+    The calling thread works alone if the first array has fewer than `least` elements, and while the team works for
+    another thread: the threads of Numba's "workqueue" end the process if two threads start them.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        # Without the interpreter's lock: a thread that allocates under tracemalloc would wait for it for ever.
+        # nogil: a thread that allocates under tracemalloc would wait for the interpreter's lock for ever.
         compiled = started_kernel(nogil=True, pipeline_class=_Apart)(function)
 
         @wraps(function)
@@ -85,9 +85,10 @@ def _start() -> int:
 
 @intrinsic
 def share(typingctx: Any, part: Any, count: Any) -> Any:
-    """Return the part of range(count) of this thread; in the call that starts the team, run it and return nothing.
+    """Return this thread's part of range(count); in the call that starts the team, run the team and return no part.
 
-    `part` is the first argument of the kernel that calls this, with nothing before it but constants.
+    `part` is the first argument of the calling kernel. The code of the kernel before `share` runs in that call, too,
+    and may only set local variables.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -109,7 +110,7 @@ def share(typingctx: Any, part: Any, count: Any) -> Any:
 def _emit_team(context: Any, builder: Any, size: Any, start: Any) -> None:
     """Emit a call of numba_parallel_for that calls this very kernel once for every part, with its arguments."""
     function = builder.function
-    arguments = list(function.args)  # the places of its result and error, `part`, and the others
+    arguments = list(function.args)  # pointers to its result and error, `part`, and the others
     record = ir.LiteralStructType([x.type for x in arguments])
     callback = _callback(builder.module, function, record, len(arguments))
     packed = cgutils.alloca_once(builder, record)

@@ -1,4 +1,4 @@
-"""How many threads compute: Numba's kernels, and the products of NumPy's own OpenBLAS."""
+"""The number of threads of Numba's kernels and of the products of NumPy's own OpenBLAS."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ def available_threads() -> int:
 
 
 def use_one_thread() -> None:
-    """Compute with one thread from now on, whichever thread calls; for a process that was forked.
+    """Compute with one thread from now on, whichever thread calls; for use in a forked process.
 
-    The threads of Numba are not forked with it, and GNU's OpenMP would end a process that asked for them.
+    A forked process has no threads of Numba, and GNU's OpenMP would end it if it asked for them.
     """
     use_threads(1)
     config.NUMBA_NUM_THREADS = 1
 
 
 def use_threads(count: int) -> None:
-    """Compute with so many threads, or as many as are available, from now on, when this thread calls.
+    """Compute with `count` threads, or all if fewer are available, from now on, when this thread calls.
 
-    The products of a NumPy with another BLAS keep the threads with which they began.
+    If NumPy has another BLAS, its products keep their number of threads.
     """
     count = min(count, available_threads())
     numba.set_num_threads(count)

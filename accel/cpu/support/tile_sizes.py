@@ -1,7 +1,7 @@
 """The sizes at which the kernels of this backend take another path, by operation and axis.
 
-The conformance kit tests an operation below, at and above them (`accel/verify/sizes.py`). A constant on which the path
-depends has a name, and stands here; a test holds that.
+The conformance kit tests an operation below, at and above these sizes (`accel/verify/sizes.py`). A constant on which
+the path depends has a name, and stands here; a test checks that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from accel.cpu.support.tiles import ROWS as TILE_ROWS
 
 WIDTHS = (LANES, 2 * LANES)  # elements of a row that a sum takes at a time
 FOURS = 4  # rows or elements that a loop takes at a time
-ROWS = (2 * CHUNK_ROWS, MOST_CHUNKS * CHUNK_ROWS)  # the second chunk; the first with more rows than CHUNK_ROWS
+ROWS = (2 * CHUNK_ROWS, MOST_CHUNKS * CHUNK_ROWS)  # from the first: two chunks; above the second: larger chunks
 VECTORS = (BYTES // 8, BYTES // 4)  # of float64 and float32
 
 PAIR_GROUP = GROUP * PAIRS["float32"]

@@ -1,8 +1,9 @@
 """Products of small matrices that lie anywhere in memory, a tile of sums at a time in registers.
 
-The heads of an attention are too many and too small for a BLAS, which would lay out both factors anew each time. Here
-the first factor is read element by element, with any strides, so that it may be transposed, and the second and the
-result by rows; eight rows and two vectors at a time. Every element is a sum in the order of the inner axis.
+The heads of an attention are too many and too small for a BLAS, which would copy both factors to another layout each
+time. Here the first factor is read element by element, with any strides, so that it may be transposed; the second
+factor and the result are read by rows, eight rows and two vectors at a time. Every element is a sum in the order of the
+inner axis.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from accel.cpu.support.kernels import kernel
 from accel.cpu.support.products import BYTES
 
 ROWS = (8, 4, 1)
-"""How many rows a tile may have."""
+"""The possible numbers of rows of a tile."""
 _FLAGS = ("contract", "nsz")
 _I32 = ir.IntType(32)
 
@@ -30,7 +31,7 @@ def add_product(
     """Add to c [rows, columns] the product of a [rows, inner] and b [inner, columns].
 
     Each is a table, C-contiguous, with the number of its first element and the steps to the next row and, for a, to the
-    next element of a row. No number should be a constant: it would be compiled as a type of its own.
+    next element of a row. No number should be a literal constant: Numba would compile the function again for it.
     """
     lanes = BYTES // a.itemsize
     r = 0
@@ -44,7 +45,7 @@ def add_product(
 
 @intrinsic
 def _add_tile(typingctx: Any, a: Any, b: Any, c: Any, n_inner: Any, n_columns: Any, n_rows: Any) -> Any:
-    """Add to a tile of c, of one of the sizes in ROWS and up to two vectors, its product."""
+    """Add the product to a tile of c that has a number of rows of ROWS, and up to two vectors of columns."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         scalar = context.get_value_type(signature.args[0][0].dtype)

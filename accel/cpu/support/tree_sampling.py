@@ -1,10 +1,10 @@
 """Trees drawn without replacement from the charts of many sentences: clause SP-5, of a batch.
 
 Draws from the distribution of `refimpl.transformer_grammars.span_parser.sample_trees`, which lists all trees; here the
-trees grow from the root, decision by decision (Kool et al. 2019, "Stochastic beams and where to find them"). The
-perturbed log-probability of a beginning is the greatest of all trees that continue it, so that the beginning on top of
-the heap is continued, and the first tree that is complete is the next one. Computes in float64. Parallel over
-sentences; memory for the charts and the beginnings that are among the best, about 30 bytes each.
+trees grow from the root, decision by decision (Kool et al. 2019, "Stochastic beams and where to find them"). A
+beginning is the decisions taken so far. Its perturbed log-probability is the greatest of all trees that continue it: so
+the beginning on top of the heap is continued, and the first complete tree is the next tree drawn. Computes in float64.
+Parallel over sentences. Memory: the charts, and about 30 bytes for every beginning that is among the best.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def sample_trees(scores: Float, offsets: NDArray[np.int64], count: int, seeds: N
     scores, offsets
         As those of `accel.cpu.span_parser.span_logz`.
     seeds : [B] uint64
-        Of every sentence, so that the sentences beside it change nothing.
+        One for every sentence, so that its trees do not depend on the other sentences.
 
     Returns
     -------
     log_inclusions [T] float64, sizes [T] int64, constituents [K, 3] int32
-        Of every sentence: the logarithm of the probability with which each tree is among the drawn ones, and the
-        constituents of each in pre-order: first word, last word, label.
+        For every sentence: the log-probability that each tree is among the drawn trees, its number of constituents, and
+        the constituents of each in pre-order: first word, last word, label.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def sample_trees(scores: Float, offsets: NDArray[np.int64], count: int, seeds: N
     def draw(b: int) -> Drawn:
         sentence_scores = np.ascontiguousarray(scores[begins[b] : begins[b + 1]], np.float64)
         logqs, least, sizes, constituents = _draw(sentence_scores, offsets[b + 1] - offsets[b], count, seeds[b])
-        with np.errstate(over="ignore"):  # a tree that is certain to be drawn
+        with np.errstate(over="ignore"):  # for a tree that is certain to be drawn
             return np.log(-np.expm1(-np.exp(logqs - least))), sizes, constituents
 
     with ThreadPoolExecutor(get_num_threads()) as threads:
@@ -67,9 +67,10 @@ def sample_trees(scores: Float, offsets: NDArray[np.int64], count: int, seeds: N
 def _draw(scores, n, count, seed):
     """Return log q of the trees drawn [T], the perturbed log q of the next one, their sizes [T], constituents [K, 3].
 
-    A decision is kind n n + i n + j: 0 the label of words i to j; 1 where the first child of their row ends; 2 whether
-    they are one constituent or a row. A beginning is its log q, the cell of the first open decision (decision, next
-    cell), and that of its last constituent (i, j, label, the cell before).
+    A decision is the number kind n n + i n + j. Kind 0 decides the label of words i to j, kind 1 where the first child
+    of their row ends, kind 2 whether they are one constituent or a row. A beginning is (log q, open cell, constituent
+    cell), two places in lists: an open cell is (the first open decision, the next open cell), a constituent cell is the
+    last constituent (i, j, label, the constituent cell before).
     """
     charts = inside(scores, n)
     open_cells, constituent_cells = [(n - 1, -1)], [(0, 0, 0, -1) for _ in range(0)]
@@ -112,7 +113,7 @@ def _draw(scores, n, count, seed):
 
 @kernel()
 def _weigh(decision, scores, charts, n, logps):
-    """Set the log-probabilities of the ways to decide, and return their number: 0 within a single word."""
+    """Set the log-probabilities of the ways to decide, and return how many there are: 0 within a single word."""
     C, B, N, R = charts
     kind, i, j = decision // (n * n), decision % (n * n) // n, decision % n
     below = B[i, j] if i < j else 0.0
@@ -131,7 +132,7 @@ def _weigh(decision, scores, charts, n, logps):
 
 @kernel()
 def _decide(decision, way, n, after, last, open_cells, constituent_cells):
-    """Return the cells of the first open decision and of the last constituent once this decision is taken."""
+    """Take a decision; return the cells of the first open decision and of the last constituent after it."""
     kind, i, j = decision // (n * n), decision % (n * n) // n, decision % n
     if kind == 0:
         constituent_cells.append((i, j, way, last))
@@ -172,7 +173,7 @@ def _listed(logqs, least, last_cells, constituent_cells):
 
 @kernel()
 def _below(limit, value, most):
-    """Return a Gumbel variable under the limit, from one under `most`, the greatest of its kind."""
+    """Return g' of SP-5, the perturbed log-probability of a part: g is `limit`, h is `value`, H is `most`."""
     difference = limit - value + math.log1p(-math.exp(value - most))
     return limit - max(0.0, difference) - math.log1p(math.exp(-abs(difference)))
 

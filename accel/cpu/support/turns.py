@@ -1,8 +1,8 @@
-"""Work of many small phases by one team of threads: they take turns, and each phase waits for the one before.
+"""Work of many small phases by one team of threads: the threads take turns, and each phase waits for the one before.
 
-A parallel loop of its own for every phase would wake the threads each time, which takes as long as a small phase does.
-Whoever takes a turn runs it at once, and waits only for turns taken earlier: nothing blocks, even where the threads of
-a team run one after another.
+A parallel loop for every phase would wake the threads each time, which takes as long as a small phase. A thread that
+takes a turn runs it at once, and waits only for turns taken earlier: there is no deadlock, even if the threads of a
+team run one after another.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from accel.cpu.support.kernels import kernel
 LINE = 16  # elements; processors fetch lines of 64 bytes in pairs
 TAKEN, ENDED = 0, LINE
 PATIENCE = 4000
-"""How often a waiting thread looks before it gives the processor away: about as long as it takes to wake a thread."""
+"""How often a waiting thread reads the counter before it yields the processor: about the time to wake a thread."""
 X86 = llvm.get_process_triple().startswith("x86_64")
 YIELD = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
 """The system's function that gives the processor away; both take nothing and return an int."""
 
 
 def counters() -> NDArray[np.int64]:
-    """Return the numbers of turns taken and ended, for one loop; each has a line of the cache to itself."""
+    """Return counters of the turns taken and ended, for one loop; each has two lines of the cache to itself."""
     return np.zeros(2 * LINE, np.int64)
 
 
@@ -42,13 +42,13 @@ def take(counters):
 
 @kernel()
 def end(counters):
-    """Say that a turn has ended: its results are to be seen by all."""
+    """Count a turn as ended, and make its results visible to all threads."""
     _add(counters, ENDED)
 
 
 @kernel()
 def wait(counters, turns):
-    """Return when so many turns have ended."""
+    """Return when `turns` turns have ended."""
     looks = 0
     while _read(counters, ENDED) < turns:
         looks += 1
@@ -57,7 +57,7 @@ def wait(counters, turns):
 
 @intrinsic
 def _add(typingctx: Any, counters: Any, place: Any) -> Any:
-    """Add 1 and return the number before, as one indivisible step."""
+    """Add 1 to a counter in one atomic step, and return the number before."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _pointer(context, builder, signature, args)
@@ -68,7 +68,7 @@ def _add(typingctx: Any, counters: Any, place: Any) -> Any:
 
 @intrinsic
 def _read(typingctx: Any, counters: Any, place: Any) -> Any:
-    """Return a counter; what the turns that it counts have written is then seen."""
+    """Return a counter; the results of the turns that it counts are then visible."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load_atomic(_pointer(context, builder, signature, args), "acquire", np.dtype(np.int64).itemsize)
@@ -78,7 +78,7 @@ def _read(typingctx: Any, counters: Any, place: Any) -> Any:
 
 @intrinsic
 def _rest(typingctx: Any, long: Any) -> Any:
-    """Pause for some cycles, or let another thread have the processor."""
+    """Pause for some cycles, or if `long` yield the processor to another thread."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         with builder.if_else(args[0]) as (yields, pauses):

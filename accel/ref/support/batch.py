@@ -1,4 +1,4 @@
-"""The reference over a batch: offsets, joined rows, and gradients by differences."""
+"""The reference over a batch: offsets, joined rows, and gradients by central differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ranges_of(offsets: Array, n_rows: int, name: str = "offsets") -> list[slice]
 
 
 def sequences_of(offsets: Array, n_rows: int) -> list[slice]:
-    """Return the rows of every sequence; refuse an empty one, and what `ranges_of` refuses."""
+    """Return the rows of every sequence; refuse an empty sequence, and all that `ranges_of` refuses."""
     parts = ranges_of(offsets, n_rows)
     for b, part in enumerate(parts):
         if part.start == part.stop:
@@ -54,7 +54,7 @@ def joined(rows: Sequence[Array], dtype: Any) -> Array:
 
 
 def of_sequence(b: int, call: Callable[[], Any]) -> Any:
-    """Return the call's answer; name the sequence if it is refused."""
+    """Return the result of `call`; if it raises ValueError, name the sequence in the message."""
     try:
         return call()
     except ValueError as error:
@@ -62,7 +62,7 @@ def of_sequence(b: int, call: Callable[[], Any]) -> Any:
 
 
 def central_difference(f: Callable[..., Outputs], n_differentiable: int, step: float = 1e-5) -> Callable[..., Outputs]:
-    """Return f_vjp: the derivative of <d_out, f(inputs)[0]> for every number in the first n inputs."""
+    """Return f_vjp: the derivatives of <d_out, f(inputs)[0]> by all numbers of the first `n_differentiable` inputs."""
 
     def f_vjp(d_out: Array, outputs: Outputs, *inputs: Any, **options: Any) -> Outputs:
         wide = [np.array(x, np.float64) if getattr(x, "dtype", None) == np.float32 else x for x in inputs]

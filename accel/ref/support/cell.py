@@ -11,7 +11,7 @@ from refimpl.layers import softmax
 
 
 def count_masters(kind: str, gates: Array, c0: Array) -> int:
-    """Return n; refuse a number of columns that is not 2n + 4H."""
+    """Return n, the width of a master gate; refuse gates whose number of columns is not 2n + 4H."""
     n_units = c0.shape[1]
     n, odd = divmod(gates.shape[1] - 4 * n_units, 2)
     if odd or (n != 0 if kind == "lstm" else n < 1 or n_units % n):
@@ -20,7 +20,10 @@ def count_masters(kind: str, gates: Array, c0: Array) -> int:
 
 
 def run_steps(kind: str, gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, offsets: Array) -> Outputs:
-    """Run every step of every sequence; `weight` and `bias` add what the hidden state gives to the last logits."""
+    """Return h [N, H], c [N, H], activations [N, G] and distance [N, 2] or [N, 0] of every step of every sequence.
+
+    weight [R, H] times the hidden state, plus bias [R], is added to the last R logits.
+    """
     one_dtype(gates=gates, weight=weight, bias=bias, c0=c0, h0=h0)
     finite(gates=gates)
     n, n_units, parts = count_masters(kind, gates, c0), c0.shape[1], sequences_of(offsets, len(gates))
@@ -41,7 +44,7 @@ def run_steps(kind: str, gates: Array, weight: Array, bias: Array, h0: Array, c0
 
 
 def _activations(logits: Array, n: int) -> tuple[Array, Array]:
-    """Return the softmax of the master logits and the activations of the others; the means of the master gates."""
+    """Return the softmax of master logits and the activations of the others; [1 - mean(tilde f), mean(tilde i)]."""
     inputs, forgets = logits[:n], logits[n : 2 * n]
     out, cell, i, f = np.split(logits[2 * n :], 4)
     units = [sigmoid(out), np.tanh(cell), sigmoid(i), sigmoid(f)]
