@@ -50,7 +50,9 @@ def test_roles(compound: str, names: str) -> None:
     assert " ".join(role_words.values()).replace("mod0", "he liked") == compound
 
 
-@pytest.mark.parametrize("compound", ["", "dog", "the", "saw dog", "saw saw the dog", "the big red dog", "the he liked"])
+@pytest.mark.parametrize(
+    "compound", ["", "dog", "the", "saw dog", "saw saw the dog", "the big red dog", "the he liked"]
+)
 def test_phrases_that_are_no_compounds_are_named(compound: str) -> None:
     with pytest.raises(ValueError, match=f"'{compound}' is no compound such as"):
         roles(compound)
@@ -85,8 +87,8 @@ def test_translated_or_not(compound: str, translation: str, expected: bool) -> N
 def test_rates_by_hand() -> None:
     """Of three compounds one is right in all five sentences, one wrong in one of them, one in all."""
     instances = [Instance(("x",), roles(text)) for text in ("the dog", "saw the dog", "the red dog") for _ in range(5)]
-    written = [["狗"]] * 5 + [["看", "到", "狗"]] * 4 + [["狗"]] + [["狗"]] * 5
-    assert error_rates(instances, written, LEXICON) == {
+    translations = [["狗"]] * 5 + [["看", "到", "狗"]] * 4 + [["狗"]] + [["狗"]] * 5
+    assert error_rates(instances, translations, LEXICON) == {
         "instance": 6 / 15, "aggregate": 2 / 3, "instance NP": 1 / 2, "aggregate NP": 1 / 2, "instance VP": 1 / 5,
         "aggregate VP": 1.0,
     }  # fmt: skip
@@ -101,10 +103,10 @@ def folder(tmp_path: Path) -> Path:
     for stem in ("train", "valid", "cg-test/cg-test"):
         path = tmp_path / stem
         path.parent.mkdir(exist_ok=True)
-        chosen = [line for line in lines if line.startswith("the red dog")][:5] if "cg" in stem else lines
-        path.with_name(f"{path.name}.en").write_text("".join(f"{line}\n" for line in chosen))
-        written = ("".join(chinese[word] for word in line.split()) for line in chosen)
-        path.with_name(f"{path.name}.zh").write_text("".join(f"{line}\n" for line in written))
+        sources = [line for line in lines if line.startswith("the red dog")][:5] if "cg" in stem else lines
+        path.with_name(f"{path.name}.en").write_text("".join(f"{line}\n" for line in sources))
+        translations = ("".join(chinese[word] for word in line.split()) for line in sources)
+        path.with_name(f"{path.name}.zh").write_text("".join(f"{line}\n" for line in translations))
     (tmp_path / "cg-test" / "cg-test.compound").write_text("the red dog\n" * 5)
     (tmp_path / "lexicon").write_text("".join(f"{word}\t{text or '/'}\n" for word, text in chinese.items()))
     return tmp_path
