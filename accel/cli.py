@@ -118,7 +118,7 @@ class _Parser(argparse.ArgumentParser):
 
     def check_options(self, arguments: Sequence[str]) -> None:
         """Raise ValueError for an option that does not exist, or that takes one value and is given twice."""
-        names: dict[str, str] = {}  # under which every option is given
+        names: dict[str, str] = {}  # of every given option: the name that was typed
         for text in arguments:
             name = text.partition("=")[0]
             if not name.startswith("--") or " " in name:
@@ -151,7 +151,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command, and return its exit status: 0; 1 where something is left out or differs; 2; 130; 143."""
+    """Run one command, and return its exit status: 0, 2, 130, 143, or 1 if `score` or `verify` reports a failure."""
     argv = sys.argv[1:] if argv is None else argv
     open_closed()
     try:
@@ -159,7 +159,7 @@ def main(argv: list[str] | None = None) -> int:
             status = _run(argv)
             sys.stdout.flush()
             return status
-    except KeyboardInterrupt as stop:  # Ctrl-C, or another signal of that number
+    except KeyboardInterrupt as stop:  # Ctrl-C, or a signal whose number `Stopped` holds
         status = _fail(str(stop) or "interrupted", 128 + getattr(stop, "number", SIGINT))
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -176,7 +176,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    """Import the module of the command, and no other, and run the command."""
+    """Import the module of this command only, run the command, and return its exit status."""
     if not argv or argv[0] in ("-h", "--help"):
         return _print_help()
     if argv[0] == "--version":
@@ -203,7 +203,7 @@ def _run(argv: list[str]) -> int:
     parser.check_options(arguments)
     options = parser.parse_args(arguments)
     parser.check_standard_input(options)
-    if name != "verify" and getattr(options, "backend", None) == "cpu":  # of a GPU, `train` chooses the device first
+    if name != "verify" and getattr(options, "backend", None) == "cpu":  # not cuda: `train` chooses the GPU first
         with _uncollected():
             accel.load("cpu")
     return int(command.run(options))
@@ -211,7 +211,10 @@ def _run(argv: list[str]) -> int:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Collect no garbage while modules are loaded, nor ever in them: this saves a third. An interrupt waits so long."""
+    """Switch garbage collection off inside, for imports, and exempt the modules' objects from all later collections.
+
+    This saves a third of the time of a short command. Ctrl-C takes effect after the imports.
+    """
     if "numba" in sys.modules:
         yield
         return
@@ -237,7 +240,7 @@ def _print_help() -> int:
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
-    """Return a question about the name that is spelt most alike; "" if none is."""
+    """Return the question whether the most similar of `names` was meant; "" if none is similar."""
     return "".join(f"did you mean {match}? " for match in get_close_matches(str(name), list(names), 1))
 
 
@@ -246,7 +249,7 @@ def _values(value: Any) -> list[Any]:
 
 
 def _thread_count(arguments: list[str]) -> int | None:
-    """Return the number of threads, which must be set before any import of NumPy."""
+    """Return the value of --threads, or None; it must be known before any import of NumPy."""
     parser = _Parser("grove", add_help=False, allow_abbrev=False)
     parser.add_argument("--threads", type=int)
     threads: int | None = parser.parse_known_args(arguments)[0].threads
@@ -282,7 +285,7 @@ def in_words(error: Exception) -> str:
     words = " ".join(text.split()) or type(error).__name__
     if isinstance(error, MemoryError):
         return f"{words}: not enough memory; use a smaller --batch-size or --micro-batch, or a smaller model"
-    is_closed = "in the closed vocabulary" in words and "; use " not in words  # training names its option itself
+    is_closed = "in the closed vocabulary" in words and "; use " not in words  # grove train names the option itself
     return f"{words}; use a model that reads unknown words, as grove train makes by default" if is_closed else words
 
 

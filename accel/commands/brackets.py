@@ -11,7 +11,7 @@ from refimpl.trees import Tree
 
 
 def print_score(score: Score, gold: Sequence[Tree], skipped: Iterable[str] = ()) -> None:
-    """Print a score, what is skipped, and how words count that have no tag in the gold trees."""
+    """Print a score, what is skipped, and how words without a tag in the gold trees count."""
     print(f"F1              {score.f1:.2f}")
     print(f"recall          {score.recall:.2f}")
     print(f"precision       {score.precision:.2f}")

@@ -127,7 +127,7 @@ def _write_sheet(options: argparse.Namespace) -> None:
 
 
 def _files(out: Path) -> Files:
-    """Return the files to write; ValueError if one cannot be written, or is there: it may be judged already."""
+    """Return the files to write; ValueError if one cannot be written, or exists, for it may be judged already."""
     files = Files(*(out.with_name(out.name + ending) for ending in (".html", ".tsv", KEY)))
     for path in files:
         check_out(path)
@@ -137,7 +137,7 @@ def _files(out: Path) -> Files:
 
 
 def _named_runs(texts: Sequence[str]) -> tuple[tuple[str, str], list[Path]]:
-    """Return the names and the paths of two runs; without a name a run has that of its directory."""
+    """Return the names and the paths of two runs; the default name of a run is that of its directory."""
     runs = [named(text) for text in texts]
     paths = [Path(path) for _, path in runs]
     one, other = (name or path.resolve().name for (name, _), path in zip(runs, paths, strict=True))
@@ -171,7 +171,7 @@ def _outputs(
 
 
 def _print_tally(sentences: Sequence[Judged], key: Key, category: str, n_examples: int) -> None:
-    """Print Table 5 with its tests, and examples as Table 6."""
+    """Print the table of errors with its tests, as Treeformer's Table 5, and examples, as its Table 6."""
     one, other = key.names
     rows = [["", one, other, f"only {one}", f"only {other}", "p", "Holm p"]]
     for row in count_errors([sentence.errors for sentence in sentences]):

@@ -21,7 +21,7 @@ footer{position:fixed;left:0;right:0;bottom:0;padding:.6rem 1rem;text-align:cent
 button{font:inherit;padding:.2rem 1rem;margin-left:1rem}
 @media(prefers-color-scheme:dark){body{color:#d6d6d6;background:#141414}footer{background:#2a2a2a}}"""
 
-# A cell in quotation marks is one that holds them; Python's csv reads and writes cells so.
+# A cell with quotation marks, tabs or line ends is put in quotation marks, as Python's csv reads and writes it.
 _SCRIPT = """const items = [...document.querySelectorAll("article")], boxes = [...document.querySelectorAll("input")];
 const place = "grove compare " + items.map(item => item.id).join("");
 const ticked = (item, letter) => [...item.querySelectorAll(`fieldset[data-of*=${letter}] input:checked`)]
@@ -55,7 +55,7 @@ show();"""
 
 
 def page(items: Sequence[Item], name: str) -> str:
-    """Return the page of a sheet; it saves the judged sheet under a file name."""
+    """Return the HTML page of a sheet; its button saves the judged sheet under the file name `name`."""
     meanings = "".join(f"<dt>{category}</dt><dd>{meaning}</dd>" for category, meaning in CATEGORIES.items())
     constants = {"COLUMNS": COLUMNS, "CORRECT": CORRECT, "NAME": name}
     script = "".join(f"const {key} = {_script_text(value)};\n" for key, value in constants.items()) + _SCRIPT
@@ -73,7 +73,7 @@ def page(items: Sequence[Item], name: str) -> str:
 
 
 def _article(number: int, item: Item) -> str:
-    """Return a sentence; equal outputs are judged together."""
+    """Return the HTML of a sentence; equal outputs are judged together."""
     texts = "".join(
         f'<dt>{name}</dt><dd dir="auto" data-text="{name}">{escape(text)}</dd>'
         for name, text in (("source", item.source), ("reference", item.reference))
@@ -93,5 +93,5 @@ def _fieldset(letters: str, output: str) -> str:
 
 
 def _script_text(value: object) -> str:
-    """Return a value as a script has it, without what would end the script."""
+    """Return a value as JavaScript, without "<", which could end the script."""
     return json.dumps(value).replace("<", "\\u003c")

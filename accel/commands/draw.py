@@ -44,7 +44,7 @@ TAKEN = {
 GIVEN = dict.fromkeys(("mask", "tree", "attention"), 'a tree with brackets, like "(S the bird)", or a file of trees')
 GIVEN |= {"loss": "runs, or their metrics"}
 GIVEN |= dict.fromkeys(("distances", "chart", "parse"), "the words of a sentence")
-"""What each kind of picture is drawn of."""
+"""What each kind of picture is drawn from."""
 OPTIONS = tuple(dict.fromkeys(name for names in TAKEN.values() for name in names))
 
 
@@ -122,7 +122,7 @@ def _check_input(options: argparse.Namespace) -> None:
 
 
 def _read_tree(options: argparse.Namespace, reading: Reading) -> Sentence:
-    """Return the tree that is typed, which has no line, or the one of that number in the file."""
+    """Return the tree that is typed, with line 0, or the tree --number of the file."""
     [text] = options.input
     reading = changed(reading, options)
     if text.lstrip().startswith("("):
@@ -137,7 +137,7 @@ def _read_tree(options: argparse.Namespace, reading: Reading) -> Sentence:
 
 
 def _read_typed(text: str, reading: Reading) -> Sentence:
-    """Return the tree of a text, read as one of a file."""
+    """Return the tree of a text, read in the same way as a tree of a file."""
     trees = list(read_trees([text]))
     if len(trees) > 1:
         raise PictureError(f"{shortened(text)}: {len(trees)} trees: give one, or a file and --number")
@@ -166,7 +166,7 @@ def _draw_attention(options: argparse.Namespace) -> Picture:
     heads_of_layer = attention.weights[layer - 1]
     weights = heads_of_layer.mean(axis=0) if options.head is None else heads_of_layer[options.head - 1]
     heads_name = "mean of the heads" if options.head is None else f"head {options.head}"
-    n_restricted = model.config.restricted_heads(layer - 1)  # the first ones; a TXL has none
+    n_restricted = model.config.restricted_heads(layer - 1)  # restricted heads come first; a TXL has none
     types = attention.types if n_restricted >= (options.head or 1) else None
     return draw_weights(attention.tokens, types, weights, f"Attention, layer {layer}, {heads_name}")
 

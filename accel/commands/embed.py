@@ -1,6 +1,7 @@
 """`grove embed`: the inside vectors of all words and constituents of a text, from a GPST's composition model.
 
-A line is a sentence. One of n words has 2 n - 1 nodes, in the post-order of its induced tree. The file is safetensors:
+Each line is a sentence. A sentence of n words has 2 n - 1 nodes, in the post-order of its induced tree. The command
+writes a safetensors file:
 
     vectors [nodes, d] float32
     spans [nodes, 2] int64    first and last word within the sentence, from 0
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _encoded(model: Model, path: Path) -> Iterator[tuple[int, list[list[int]]]]:
-    """Yield the number of every line that has words, and their pieces."""
+    """Yield the number of every line that has words, and the pieces of its words."""
     for words, number, _ in read_documents(path, sentence_a_line=True):
         with errors_at(path, number):
             yield number, encode_words(model, words)

@@ -23,7 +23,7 @@ from accel.training.directory import load_settings, write_text
 
 RESULTS = "evaluation.json"
 WRITING = ("average", "beam", "length_penalty", "extra_length", "top_k", "sync", "write")
-"""The options of what a model writes."""
+"""The options for the outputs that a model writes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,10 +57,10 @@ def run(options: argparse.Namespace) -> int:
 def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given: Any) -> dict[str, Any]:
     """Print the scores of a run's best model, or of one of its checkpoints, write them beside it, and return them.
 
-    The name of the file has the options of `WRITING` that are given, and that of test data other than the run's, whose
-    path it holds, too.
+    The name of the written file has the options of `WRITING` that are given, except `write`. If the test data are not
+    the run's, it also has their name, and the file holds their path.
     """
-    read_state(checkpoint_of(path))  # refuses what is no run, and names it
+    read_state(checkpoint_of(path))  # raises an error with the path if it is no run
     directory, results = (path.parent, f"{path.stem}.{RESULTS}") if path.is_file() else (path, RESULTS)
     _, settings = load_settings(directory)
     name = settings.get("task", "trees")
@@ -107,7 +107,7 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
 
 
 def _refuse_other_data(results: Path, data: Path) -> None:
-    """Raise ValueError if these are the scores on a file of the same name in another folder."""
+    """Raise ValueError if `results` holds the scores on a file of the same name in another folder."""
     other = json.loads(results.read_text(encoding="utf-8")).get("data") if results.exists() else None
     if other not in (None, os.path.realpath(data)):
         raise ValueError(f"--data {data}: {results} has the scores on {other}: rename one of these two files")
@@ -116,7 +116,7 @@ def _refuse_other_data(results: Path, data: Path) -> None:
 def test_data(settings: Mapping[str, Any]) -> Path | None:
     """Return the path of a run's test data: its --test, or its --data if the task has no --test.
 
-    None: the options name none, or the folder --data has no test files.
+    Returns None if the options name no test data, or the folder --data has no test files.
     """
     if settings.get("test_stem", "") is None:
         return None

@@ -1,6 +1,7 @@
-"""`grove export`: a trained model as a folder that travels, in the layout of model hubs, with a model card.
+"""`grove export`: a trained model as a self-contained folder, in the layout of model hubs, with a model card.
 
-`trained.open` and every command with --checkpoint take such a folder. Its scores are those of the run, bit for bit.
+`trained.open` and every command with --checkpoint take such a folder. The exported model gives the same scores as the
+run, bit for bit.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def _data(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _lengthened(settings: Mapping[str, Any]) -> str:
-    """Return what the command does not say: at which steps the run got another number of steps."""
+    """Return the card's text on changes of the number of steps, which the command does not show; "" without changes."""
     parts = [f"until step {step:,} it was {steps:,}" for step, steps in settings.get("lengthened", [])]
     if not parts:
         return ""
@@ -141,7 +142,7 @@ def _lengthened(settings: Mapping[str, Any]) -> str:
 
 
 def command_of(settings: Mapping[str, Any]) -> list[str]:
-    """Return the command that trains such a model: the options that are not at their defaults, files by their names."""
+    """Return the command that trains such a model: options that differ from their defaults, files without folders."""
     task, parser = settings.get("task", "trees"), argparse.ArgumentParser()
     train.add_arguments(parser)
     import_module(f"accel.tasks.{task}").add_arguments(parser)

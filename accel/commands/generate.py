@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read(model: Model, path: Path) -> Iterator[list[str]]:
-    """Yield every line that has words, each of which the model can read."""
+    """Yield the words of every line that has words; LineError at a word that the model cannot read."""
     for number, words in read_sentences(path):
         with errors_at(path, number):
             model.vocabulary.encode_words(words)

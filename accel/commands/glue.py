@@ -1,7 +1,7 @@
 """`grove glue`: the table of GLUE from runs of `grove train --task glue`, with means over seeds and the average.
 
-A figure is that of the run's `evaluation.json`, on the development files. Runs of one name on one set are seeds of one
-model: their mean is shown, and their standard deviation below it.
+The figures are those in the run's `evaluation.json`, on the development files. Runs with the same name on the same set
+are seeds of one model: their mean is shown, and their standard deviation below it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from accel.trained.opening import Model, checkpoint_of, configuration
 from accel.training.checkpoint import read_state
 from accel.training.directory import load_settings
 
-_OF_THE_SET = ("vocabulary_size", "n_classes")  # differ from set to set in one model
+_OF_THE_SET = ("vocabulary_size", "n_classes")  # a model's sizes that differ from set to set
 
 
 class _Run(NamedTuple):
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _open(text: str) -> _Run:
-    """Return what the directory of a run says of it."""
+    """Read a run from its directory: its names, its start, its sizes and its evaluation."""
     title, path = named(text)
     directory = Path(path)
     _, settings = load_settings(directory)
@@ -93,7 +93,7 @@ def _open(text: str) -> _Run:
 
 
 def _check_pair(one: _Run, other: _Run) -> None:
-    """Raise ValueError if two runs cannot be runs of one model, but have the same name."""
+    """Raise ValueError if two runs have the same directory, or the same name but cannot be seeds of one model."""
     if one.directory.resolve() == other.directory.resolve():
         raise ValueError(f"{one.directory}: given twice; seeds of a model are different runs")
     if one.title != other.title:
@@ -110,7 +110,7 @@ def _check_pair(one: _Run, other: _Run) -> None:
 
 
 def _row(table: Table, runs: Sequence[_Run]) -> dict[Column, Cell]:
-    """Return the cells of a model; a column of a set that it has no run of is missing."""
+    """Return the cells of a model by column; a column is missing if the model has no run on its set."""
     figures_of = {
         column: [_figure(column, one.evaluation) for one in runs if one.name == column.name] for column in table.columns
     }
@@ -140,7 +140,7 @@ def _shown(share: float | None) -> str:
 
 
 def _print_notes(table: Table, runs: Sequence[_Run], shared: Sequence[Column]) -> None:
-    """Print which columns the averages are of, if not of all, and the runs that the table leaves out."""
+    """Print over which columns the averages are, if not over all, and the runs that the table leaves out."""
     if len(shared) < len(table.columns):
         heads = ", ".join(column.head for column in shared) or "none"
         print(f"\naverage: of {len(shared)} of {len(table.columns)} columns, those that every row has: {heads}")

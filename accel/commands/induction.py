@@ -134,7 +134,7 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:
-    """Return every checkpoint in each of its ways to find trees, the members of a row one after another."""
+    """Return a member for each checkpoint and each way in which it finds trees; members of one row are neighbours."""
     names = ("layers", "split", "modes", "beam", "max_height")
     parsing = {name: getattr(options, name) for name in names}
     members: list[Member] = []
@@ -164,7 +164,7 @@ def _parse(ops: ModuleType, member: Member, gold: Sequence[GoldSentence], batch_
 
 
 def _compare(scores: Row, other: Row) -> dict[str, Any]:
-    """Return the intervals and the test of a row, as --out has them."""
+    """Return the intervals of a row, and its difference from the row `other` with a test, as --out has them."""
     test = welch_of_members(scores, other) if scores is not other else None
     return {
         "interval": _ends(interval(scores)),
@@ -206,7 +206,7 @@ def _print_scores(rows: Mapping[str, Row], comparisons: Mapping[str, Mapping[str
 
 
 def _print_recall(rows: Mapping[str, Row], gold: Sequence[GoldSentence]) -> None:
-    """Print the recall of the most frequent labels of two words or more, and their counts."""
+    """Print the recall of the most frequent labels of constituents of two words or more, and their counts."""
     count = label_counts(gold)
     labels = sorted(label for label, _ in count.most_common(LABELS))
     lines = [["recall", *labels]]
@@ -219,7 +219,7 @@ def _shown(ends: tuple[float, float] | None) -> str:
 
 
 def _reasons(members: Sequence[Member], skip_reasons: Sequence[Mapping[int, str]], number: int) -> dict[str, str]:
-    """Return for every row why a sentence cannot be read there."""
+    """Return the reasons why a sentence cannot be read, by the title of the row."""
     of_members = zip(members, skip_reasons, strict=True)
     return {member.title: reasons[number] for member, reasons in of_members if number in reasons}
 

@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     directory = path if path.is_dir() else path.parent
     has_settings = (directory / SETTINGS).exists()
     if path.is_dir() and has_settings and not any(path.glob("*.safetensors")):
-        rows = [["checkpoint", "none yet"]]  # its first step is to come
+        rows = [["checkpoint", "none yet"]]  # it has made no step yet
     else:
         newest = path / NEWEST
         rows = _model(newest if newest.exists() else checkpoint_of(path))
@@ -70,7 +70,7 @@ def _model(path: Path) -> list[list[str]]:
 
 
 def _parts(shapes: Mapping[str, tuple[int, ...]]) -> str:
-    """Return the number of parameters of every part of a model, the first word of their names, and its layers.
+    """Return how many parameters and layers each part of a model has; its name is the first word of their names.
 
     >>> _parts({"embedding": (5, 2), "output_bias": (5,), "layer.0.in": (2, 3), "layer.1.in": (2, 3)})
     'embedding 10; output 5; layer 12 in 2 layers'
@@ -86,7 +86,7 @@ def _parts(shapes: Mapping[str, tuple[int, ...]]) -> str:
 
 
 def _others(config: Any) -> str:
-    """Return the settings of a configuration that are no whole numbers."""
+    """Return the settings of a configuration that are not whole numbers."""
     return " ".join(f"{name}={value}" for name, value in asdict(config).items() if type(value) is not int)
 
 
@@ -106,7 +106,7 @@ def _settings(settings: Mapping[str, Any]) -> list[list[str]]:
 def _times(lines: Sequence[Mapping[str, float]], newest: Path, settings: Mapping[str, Any]) -> list[list[str]]:
     """Return the seconds of a step, and of an epoch where the run's options count epochs and not steps.
 
-    Validations are left out; the first step, which may compile, counts if there is no other.
+    Validations are left out; the first step, which may compile, counts only if there is no other.
     """
     seconds = [line["seconds"] for line in lines if "seconds" in line]
     seconds = seconds[1:] or seconds

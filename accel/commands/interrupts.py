@@ -1,4 +1,4 @@
-"""Ctrl-C where Python or NumPy would lose it."""
+"""Ctrl-C where Python would lose it, or NumPy misreport it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
 
-AGAIN = 0.05  # seconds until an interrupt that was lost comes again
+AGAIN = 0.05  # seconds until a lost interrupt is repeated
 
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Interrupt again where the interrupt came in a callback of a compiled library, from which Python drops it.
+    """Repeat a Ctrl-C that comes while a compiled library calls back into Python, for Python drops the exception.
 
-    LLVM has such callbacks: a kernel that is compiled or loaded would take the interrupt with it.
+    LLVM makes such calls: without the repetition, a Ctrl-C while a kernel is compiled or loaded would be lost.
     """
     before = sys.unraisablehook
 
@@ -37,7 +37,7 @@ def heard() -> Iterator[None]:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Let interrupts wait until the end: NumPy answers one during its import with a page on broken installations."""
+    """Delay Ctrl-C until the end of the context: NumPy would report one in its import as a broken installation."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -114,7 +114,7 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _files(data: Path) -> Iterator[Path]:
-    """Yield the files of a folder of pairs, and the one that belongs to a .gold file."""
+    """Yield the files of a folder of pairs, and the .text file that belongs to a .gold file."""
     if data.suffix == ".gold":
         yield data.with_suffix(".text")
     for ending in (".jsonl", ".text", ".gold"):

@@ -74,12 +74,12 @@ def open_models(options: argparse.Namespace) -> Opened:
 
 
 def open_language_model(options: argparse.Namespace, of_trees: str) -> tuple[ModuleType, Model]:
-    """Load the one language model of words that --text is for; `of_trees` says what a model of trees reads instead.
+    """Load the one language model of words that --text is for; `of_trees` is the advice to give for a model of trees.
 
     Raises
     ------
     ValueError
-        If there are several models, or it is another one; if there are options of models of trees.
+        If there are several models, or a model of another kind; if options for trees are given.
     """
     if len(options.checkpoint) > 1:
         raise ValueError("--checkpoint: give one language model of words: they make no ensemble")
@@ -97,7 +97,7 @@ def open_language_model(options: argparse.Namespace, of_trees: str) -> tuple[Mod
 
 
 def named(text: str) -> tuple[str, str]:
-    """Return the name and the path of ``[NAME=]RUN``; without a name "" and the text itself."""
+    """Return the name and the path of ``[NAME=]RUN``; if it has no name, "" and the text itself."""
     name, separator, path = text.partition("=")
     is_named = bool(separator) and "/" not in name and not Path(text).exists()
     return (name, path) if is_named else ("", text)
@@ -119,10 +119,10 @@ def _height(text: str) -> int | None:
 
 
 def check_outs(options: argparse.Namespace, *names: str, reads: Iterable[Path] = ()) -> None:
-    """Raise ValueError if one of the files that these options name cannot be written, or would take a file with it.
+    """Raise ValueError if a file that one of these options names cannot be written, or if the command also uses it.
 
-    That is a file that another option names, to be read or written, or one of `reads`: those that no option names by
-    itself.
+    The command uses every file that another option names, to be read or written, and the files in `reads`, which no
+    option names.
     """
     others: dict[str, str] = {}  # the option of every file to write
     for name in names:
@@ -167,7 +167,7 @@ def check_out(path: Path | None, option: str = "--out") -> None:
         raise ValueError(f"{option} {path}: {path.parent} is a file, not a directory: choose another")
     if not path.parent.is_dir():
         raise ValueError(f"{option} {path}: no directory {path.parent}: make it first")
-    folder = Path(os.path.realpath(path)).parent  # of a link, of the file that it names
+    folder = Path(os.path.realpath(path)).parent  # for a link, the folder of the file that it names
     if not written.is_special(path) and not os.access(folder, os.W_OK | os.X_OK):
         raise ValueError(f"{option} {path}: nothing can be written in {folder}: choose another directory")
 
@@ -206,7 +206,7 @@ def _standard_output() -> Iterator[BinaryIO]:
 def written_line_by_line(
     path: Path, lines: Iterable[Sequence[str]], results: Iterable[T], text: Callable[[T], str]
 ) -> list[T]:
-    """Write a result for every line that has words as soon as it is there, and a blank line for others; return all."""
+    """Write the result of every line with words when it is there, a blank line for others; return all results."""
     all_results = []
 
     def texts() -> Iterator[str]:
@@ -218,7 +218,7 @@ def written_line_by_line(
         for line in line_by_line(lines, texts()):
             file.write(f"{line}\n".encode())
             file.flush()
-    all_results.extend(results)  # there are none: this ends the progress
+    all_results.extend(results)  # nothing is left: this ends the progress display
     return all_results
 
 
@@ -242,5 +242,5 @@ def line_by_line(lines: Iterable[Sequence[str]], results: Iterable[str]) -> Iter
 def progress(
     results: Iterable[T], count: int, unit: str = "tree", label: str = "", printed: bool = False
 ) -> Iterator[T]:
-    """Return the results, with their number shown as they come, unless they are printed on a terminal."""
+    """Return the results, and show their number as they come, unless they are printed on a terminal."""
     return shown.progress(results, count, unit, label=label, quiet=printed and sys.stdout.isatty())

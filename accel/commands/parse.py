@@ -142,7 +142,7 @@ def _written(
 
 
 def _names(models: Sequence[Model], mode: str | None) -> list[str]:
-    """Return the kinds of the models, or the way in which a GPST parses; those of one kind have the names of runs."""
+    """Return the models' kinds, or a GPST's --mode; if two are the same, the names of the runs, or their paths."""
     names = [mode or network_of(model) for model in models]
     if len(set(names)) == len(names):
         return names
@@ -182,7 +182,7 @@ def _draw(
     ops: ModuleType, models: Sequence[Model], gold: list[GoldSentence], spans: Mapping[str, Sequence[Spans]],
     options: argparse.Namespace,
 ) -> None:  # fmt: skip
-    """Draw a gold tree, and below it the models' trees with their F1; of one GPST a tree for each mode."""
+    """Draw a gold tree, and below it the models' trees with their F1; of a single GPST one tree for each mode."""
     number = 1 if options.number is None else options.number
     if not 1 <= number <= len(gold):
         raise ValueError(f"--number {number}: {options.gold} has trees 1 to {len(gold)}")

@@ -70,6 +70,6 @@ def _print_score(parsed: list[tuple[Sentence, Tree]], n_sentences: int) -> None:
 
 
 def _read_gold(path: Path, reading: Reading) -> list[Sentence]:
-    """Return the sentences of a treebank, with all of its tags."""
+    """Return the sentences of a treebank; their trees keep all tags."""
     tagged_trees = read_sentences(path, replace(reading, drop_preterminals=False))
     return [Sentence(words(sentence.tree), sentence.line, sentence.tree) for sentence in tagged_trees]

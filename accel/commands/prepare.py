@@ -1,7 +1,7 @@
 """`grove prepare`: published treebanks as files of trees for training, with their counts beside the published ones.
 
-Every file has a tree a line and a blank line after each document, so that it serves sentences and documents. Trees may
-also become text: the words that induced trees are compared over, a sentence a line.
+Every file has a tree a line and a blank line after each document, so that it serves models of sentences and of
+documents. The command also writes text: a sentence a line, with the words over which induced trees are scored.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _ptb(options: argparse.Namespace) -> None:
-    """Write every split twice: with its words, and without tags over the words and classes that models read."""
+    """Write every split twice: as it is, and without tags, with classes in place of words that models do not know."""
     sections = dict(zip(SPLITS, options.sections or ("2-21", "24", "23"), strict=True))
     files = {split: section_files(options.path, text) for split, text in sections.items()}
     options.out.mkdir(parents=True, exist_ok=True)
@@ -178,7 +178,7 @@ SOURCES: dict[str, Callable[[argparse.Namespace], None]] = {
 
 
 def _write(path: Path, documents: Iterable[list[Tree]], separator: str = "\n") -> Counts:
-    """Write the trees of every document, and the separator after each; return how many there are."""
+    """Write the trees of every document, and the separator after each; return the numbers of trees and words."""
     n_sentences = n_words = 0
     with _complete(path) as file:
         for trees in documents:

@@ -26,9 +26,9 @@ def launched() -> tuple[int, int, int]:
 
 
 def open_group(name: str | None) -> Communicator:
-    """Return the communicator of this process; without a name MPI's, if `mpirun` started several processes.
+    """Return the communicator of this process; without a name that of MPI if `mpirun` started several, else "serial".
 
-    Each process on a machine gets another GPU, unless CUDA_VISIBLE_DEVICES is set.
+    Each process on a machine gets a different GPU, unless CUDA_VISIBLE_DEVICES is set.
     """
     rank, size, local_rank = launched()
     name = name or ("mpi" if size > 1 else "serial")

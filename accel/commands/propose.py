@@ -114,7 +114,10 @@ def _read(options: argparse.Namespace, model: Model) -> tuple[Path, list[Sentenc
 def _short_enough(
     path: Path, sentences: list[Sentence], model: Model, options: argparse.Namespace
 ) -> Iterator[Numbered]:
-    """Yield the sentences that are short enough, with their numbers, and print the others on stderr."""
+    """Yield the sentences that are short enough, with their numbers, and report the others on stderr.
+
+    Raises LineError at any other sentence if the output has no numbers: neither --numbered nor --sample is given.
+    """
     limit = model.config.max_words
     max_words = limit if options.max_words is None else options.max_words
     if not 1 <= max_words <= limit:
@@ -141,13 +144,13 @@ def _short_enough(
 
 
 def _write(file: BinaryIO, sentence: Sentence, trees: list[Parse], mark: str, *, first: bool) -> None:
-    """Write the trees of a sentence; trees without a mark come after a blank line."""
+    """Write the trees of a sentence, each after its mark; without marks a blank line separates sentences."""
     if not (mark or first):
         file.write(b"\n")
     file.writelines(f"{mark}{bracketed(tree, sentence.words)}\n".encode() for tree, _ in trees)
 
 
 def _write_draws(file: BinaryIO, number: int, sentence: Sentence, trees: list[Parse]) -> None:
-    """Write the drawn trees of the sentence of that number, from 0, with their log-probabilities."""
+    """Write the drawn trees of sentence `number`, counted from 0, with their log-probabilities."""
     lines = (f"{number} ||| {logp!r} ||| {bracketed(tree, sentence.words)}\n" for tree, logp in trees)
     file.writelines(line.encode() for line in lines)

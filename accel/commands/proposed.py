@@ -83,7 +83,7 @@ def read_sentences(options: argparse.Namespace, reading: Reading, model: Model) 
 
 
 def asked(function: Callable[..., T], opened: Opened, sentences: Sentences) -> T:
-    """Return what a function of `accel.evaluation.bound_and_rerank` makes of the sentences with the opened models."""
+    """Return the result of a function of `accel.evaluation.bound_and_rerank` for the opened models and sentences."""
     return function(
         opened.ops, opened.models, sentences.path, sentences.proposals, documents=sentences.documents,
         progress=partial(progress, unit="sentence"), processes=processes(opened.ops, opened.models[0]),

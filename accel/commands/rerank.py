@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _counts(score: Score, number: int) -> list[object]:
-    """Return a sentence's numbers of matching brackets, of gold brackets and of brackets of the chosen tree."""
+    """Return a sentence's numbers of matching, gold and chosen brackets, or why EVALB does not score it."""
     row = score.per_sentence[number]
     return [row.matched, row.gold, row.predicted] if row.status == "valid" else [f"{row.status}: {row.reason}"]
 

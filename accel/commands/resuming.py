@@ -1,4 +1,4 @@
-"""What a resumed run keeps and what may change: the options and settings of its start beside those of now."""
+"""What a resumed run keeps and what may change: its options and settings are compared with those of its start."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OF_SETTINGS = (
     "precision",
     "seed",
     "set",
-)  # compared as settings, with those that are not given
+)  # compared as settings, together with settings that no option gives
 _OF_EVALUATION = ("test", "test_stem", "gold", "convention", "preset", "beam", "rouge_tokenize", "top_k")
 _PATHS = ("data",)  # one path, or a list of several
 _BLOCK = 2**20  # bytes that are read at a time
@@ -37,14 +37,14 @@ _FREE = (*_OF_SETTINGS, *_OF_EVALUATION, "epochs", "tokens", "cache")
 
 
 def plain(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options as JSON can hold them, without those of this process only."""
+    """Return the options as JSON can hold them, without those that concern only this process."""
     of_run = {name: value for name, value in vars(options).items() if name not in _OF_PROCESS}
     of_run["set"] = list(_by_name(options.set).values())
     return {name: _plain(value) if name in _PATHS else _plain_path(value) for name, value in of_run.items()}
 
 
 def require_same_options(directory: Path, stored: Mapping[str, Any], options: argparse.Namespace) -> None:
-    """Raise TrainingError if an option differs that a resumed run keeps; a file may have moved."""
+    """Raise TrainingError if an option that a resumed run keeps has changed; a file may have moved."""
     different = {}
     for name, value in plain(options).items():
         old = stored.get(name, value)
@@ -57,9 +57,9 @@ def require_same_options(directory: Path, stored: Mapping[str, Any], options: ar
 
 
 def require_same_contents(directory: Path, stored: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Return the digests of the data for the settings of a run; raise TrainingError if they were others at its start.
+    """Return the checksums of the data, as an option to store; TrainingError if they differ from those at the start.
 
-    A run of an older version has none.
+    The stored options of an older version have none to compare with.
     """
     digests = {name: _digest(_paths(getattr(options, name, None)), name) for name in ("data", "validation")}
     before = stored.get("contents", {})
@@ -74,7 +74,7 @@ def require_same_contents(directory: Path, stored: Mapping[str, Any], options: a
 def require_same_settings(
     directory: Path, stored: Mapping[str, Any], options: argparse.Namespace, job: Job
 ) -> dict[str, Change]:
-    """Return the settings that change; raise TrainingError, which names options, if one of them may not."""
+    """Return the settings that change; TrainingError, with the options that set them, if one of them may not change."""
     new_names = [name for name, text in _by_name(options.set).items() if text not in stored.get("set", ())]
     names = {name: f"--set {name}" for name in new_names}
     names |= {name: _option(name) for name in _OF_SETTINGS[:-1] if getattr(options, name) is not None}
@@ -89,7 +89,7 @@ def require_same_settings(
 
 
 def why_ended(results: Sequence[float], training: TrainingConfig) -> tuple[str, str]:
-    """Return why these results of validations end a training, in words, and the setting that ends it; "" for none."""
+    """Return why these validation results end a training, in words, and the setting that ends it; "" and "" if none."""
     if has_ended(results, after=training.stop_after, highest=training.select != "loss"):
         return f"{training.stop_after} validations were not better", "stop_after"
     at = training.restart_after
@@ -99,7 +99,7 @@ def why_ended(results: Sequence[float], training: TrainingConfig) -> tuple[str, 
 
 
 def note_on_steps(directory: Path, training: TrainingConfig, different: Mapping[str, Change]) -> str | None:
-    """Return what happens to the learning rate when a run gets another number of steps, in words."""
+    """Return in words how a new number of steps changes the learning rate, or why a run has ended; None if neither."""
     state = read_state(directory / NEWEST)
     step: int = state["step"]
     reason, setting = why_ended(resumed_settings.results(state, training), training)
@@ -119,16 +119,16 @@ def note_on_steps(directory: Path, training: TrainingConfig, different: Mapping[
 
 
 def lengthened(directory: Path, stored: Mapping[str, Any], different: Mapping[str, Change]) -> dict[str, Any]:
-    """Return the option that says at which steps a run got another number of steps, each with the number before."""
+    """Return the option that records each change of a run's number of steps: when it came, and the number before."""
     changes = list(stored.get("lengthened", []))
     if "steps" in different:
         change = [read_state(directory / NEWEST)["step"], different["steps"][0]]
-        changes += [change] * (change not in changes)  # one that was stopped before its next checkpoint has it
+        changes += [change] * (change not in changes)  # a run that stopped before its next checkpoint has it
     return {"lengthened": changes} if changes else {}
 
 
 def _plain(value: Any) -> Any:
-    """Return the text of a path, or of the one path of a list, or the texts of a list's paths."""
+    """Return a path as text, and a list of paths as a list of texts, or as the text of its only path."""
     if isinstance(value, list):
         texts = [str(Path(path).resolve()) for path in value]
         return texts[0] if len(texts) == 1 else texts
@@ -147,7 +147,7 @@ def _paths(value: Any) -> list[Path]:
 
 
 def _digest(paths: Sequence[Path], name: str) -> int:
-    """Return a checksum of the files; of a folder those that are named as data for training or validation."""
+    """Return a checksum of the files; a folder counts with its files that are named as training or validation data."""
     checksum = 0
     for path in paths:
         prefixes = PARTS["train"] + PARTS["validation"] if name == "data" else PARTS[name]
@@ -165,7 +165,7 @@ def _by_name(texts: list[str]) -> dict[str, str]:
 
 
 def _are_moved(option: Any, old: Any, value: Any) -> bool:
-    """Return whether an option names several files, of which each was moved or is as before."""
+    """Return whether an option names several files, each of which was moved or is unchanged."""
     if not (isinstance(option, list) and isinstance(old, list) and isinstance(value, list) and len(old) == len(value)):
         return False
     are_paths = all(isinstance(path, Path) for path in option)
@@ -173,7 +173,7 @@ def _are_moved(option: Any, old: Any, value: Any) -> bool:
 
 
 def _same_file(old: str, new: str) -> bool:
-    """Return whether a file was moved: its former path is empty, or both files have the same bytes."""
+    """Return whether a file was moved: nothing is at its former path, or both files have the same bytes."""
     if not Path(old).exists():
         return True
     return Path(old).is_file() and Path(new).is_file() and filecmp.cmp(old, new, shallow=False)

@@ -63,7 +63,7 @@ def _score_trees(options: argparse.Namespace) -> int:
     unread = [LineError(options.trees, line, _LEFT_OUT) for line in lines]
     tree_errors = unknown(options.trees, sentences, model.vocabulary)
     places = [*(sentence.line for sentence in sentences), *lines]
-    if ensemble.reading.documents == "none":  # a line may hold several trees, which have numbers
+    if ensemble.reading.documents == "none":  # a line may hold several trees: count the trees
         numbers = [sentence.document for sentence in sentences]
         places = [*numbers, *sorted(set(range(len(places))).difference(numbers))]
     errors = [error for _, error in sorted(zip(places, [*tree_errors, *unread], strict=True), key=lambda pair: pair[0])]

@@ -19,7 +19,7 @@ _OF_MEASURES = {
     "references": ("bleu", "rouge"), "field": ("bleu", "rouge"), "bleu_tokenize": ("bleu",),
     "rouge_tokenize": ("rouge",), "data": ("cognition",), "test_stem": ("cognition",),
 }  # fmt: skip
-"""The options, and the measures that they are for."""
+"""Some options, each with the measures that it is for."""
 _STEM = "cg-test/cg-test"
 
 
@@ -77,7 +77,7 @@ def _lines(column: Path | Field, split: Callable[[str], list[str]] = str.split) 
 
 
 def _pairs(path: Path, references: Path | Field) -> tuple[list[list[str]], list[list[str]]]:
-    """Return the words of all outputs, which may have none, and of their references."""
+    """Return the words of all outputs, which may be empty, and of their references."""
     sides: tuple[list[list[str]], list[list[str]]] = ([], [])
     for line, (output, reference) in enumerate(zip_longest(_lines(path), _lines(references)), 1):
         if output is None or reference is None:

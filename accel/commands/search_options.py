@@ -28,7 +28,7 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
 
 
 def open_models(ops: ModuleType, options: argparse.Namespace) -> tuple[Model, list[Model]]:
-    """Return the first model, and the others of its ensemble; ValueError if they make none, or give no surprisals."""
+    """Return the first model, and the others of its ensemble; ValueError if they form none, or have no surprisals."""
     model, *others = (open_model(ops, path) for path in options.checkpoint)
     check_surprisals(model)
     check_others(model, others, options.ensemble)

@@ -1,4 +1,4 @@
-"""`grove syntaxgym`: which items of SyntaxGym's suites a model has right; or the means of published results.
+"""`grove syntaxgym`: which items of SyntaxGym's suites a model predicts correctly; or the means of published results.
 
 The words of a suite are read as written, between blanks: with capitals unless --lower is given; punctuation marks and
 's are words. A word outside the vocabulary becomes the unknown word; if there is none, the item is skipped and counted,
@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _suites(paths: list[Path]) -> list[Suite]:
-    """Return all suites; no two have the same name."""
+    """Return all suites; LineError if two have the same name."""
     if not paths:
         raise ValueError("SUITES: give suites, or a folder or an archive of suites")
     suites: dict[str, Suite] = {}

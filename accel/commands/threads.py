@@ -1,8 +1,8 @@
-"""How many threads train a model, and how many processes use one: --threads, or as many as there are and it can use.
+"""How many threads train a model, and how many processes use a trained one: --threads, or all that are useful.
 
 Two threads can make the step of a narrow model slower: its products and kernels take less time than waking a thread. A
-GPST's kernels know for how many pairs a second one is worth it: at width 64 no composition step takes longer on two
-threads than on one (benchmarks/README.md has the times).
+GPST's kernels use a second thread only for enough pairs: at width 64 no composition step takes longer on two threads
+than on one (benchmarks/README.md has the times).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from accel.trained.opening import Model
 LEAST_WIDTH = 128
 """A narrower model is trained by one thread (benchmarks/README.md has the figures)."""
 LEAST_GPST_WIDTH = 64
-"""The same for a GPST."""
+"""The same limit for a GPST."""
 MOST_WIDTH = 512
-"""A wider model is used by one process with all threads, whose products are large enough for them."""
+"""A wider model is used by one process with all threads: its matrix products are large enough for them."""
 
 
 def use_threads(options: argparse.Namespace, ops: ModuleType, job: Job) -> int | None:
@@ -36,7 +36,7 @@ def use_threads(options: argparse.Namespace, ops: ModuleType, job: Job) -> int |
 
 
 def processes(ops: ModuleType, model: Model) -> int:
-    """Return how many processes use a model side by side, on the CPU: one for every thread, unless it is wide."""
+    """Return how many processes use a model at the same time: on the CPU one per thread, unless it is wide; else 1."""
     if ops.name != "cpu" or _width(x.shape for x in model.parameters.values()) > MOST_WIDTH:
         return 1
     from accel.cpu.support.threads import available_threads
@@ -45,7 +45,7 @@ def processes(ops: ModuleType, model: Model) -> int:
 
 
 def compile_ahead(ops: ModuleType, task: str, kind: str) -> None:
-    """Let processes beside this one compile what a model's first step needs on the CPU, while data are read."""
+    """Start processes that compile what a model's first step needs on the CPU, while this process reads the data."""
     if ops.name == "cpu":
         from accel.cpu.support import compiling
 
@@ -53,9 +53,9 @@ def compile_ahead(ops: ModuleType, task: str, kind: str) -> None:
 
 
 def width(job: Job) -> int:
-    """Return the second axis of the widest weight: a table of a vocabulary counts by the width of its rows.
+    """Return the width of a model: the greatest second-longest axis of its weights, or 0 if none has two axes.
 
-    A model without any has width 0.
+    So the table of a vocabulary counts by the width of its rows.
     """
     return _width(job.model.parameter_shapes(job.config).values())
 

@@ -51,8 +51,8 @@ from accel.training.run import BEST, NEWEST, on_any_rank
 from accel.training.signals import Stopped, raised
 
 LENGTHS = ("steps", "epochs", "tokens")  # the options for the length of a training
-SETTINGS_TOO = ("batch_size", "micro_batch", "seed")  # options that --set knows, too, as it knows steps
-SHOWN = ("loss", "validation_loss", "validation_accuracy", "validation_f1")  # of the last step, when the training ends
+SETTINGS_TOO = ("batch_size", "micro_batch", "seed")  # options that are settings of --set, too, as steps is
+SHOWN = ("loss", "validation_loss", "validation_accuracy", "validation_f1")  # of the last step, printed at the end
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -191,7 +191,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
-    """Train the run; a refusal, before the first step, leaves its directory as it was."""
+    """Train the run, and return its job; an error before the first step leaves the directory as it was."""
     directory: Path = options.out
     with ExitStack() as stack:
         has_begun = stack.enter_context(unchanged_if_refused(directory))
@@ -215,7 +215,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             if group.rank == 0:
                 remove_unfinished(directory)
                 settings = plain(options) | more | contents | {"threads": threads}
-                save_settings(directory, job.reading, settings)  # first: `require_free`
+                save_settings(directory, job.reading, settings)  # before all others: see `require_free`
                 write_text(directory / VOCABULARY, job.vocabulary.to_json() + "\n")
                 save_tables(directory, job.frozen, job.vocabulary)
                 lines = [*_description(options, job, group), *note_on_threads(threads), *([note] if note else [])]
@@ -237,7 +237,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
 
 
 def _forms(options: argparse.Namespace, job: Job) -> AbstractContextManager[None]:
-    """Run kernels in the form that the options name, and products in the precision of the job, inside."""
+    """Return a context in which kernels have the options' form, and matrix products the precision of the job."""
     precision = job.training.precision
     if options.backend == "cuda":
         from accel.cuda import forms
@@ -257,7 +257,7 @@ def _forms(options: argparse.Namespace, job: Job) -> AbstractContextManager[None
 
 
 def _bfloat16(options: argparse.Namespace, job: Job) -> AbstractContextManager[None]:
-    """Multiply hidden states in bfloat16 inside; raise ValueError if there are none, or the processor cannot."""
+    """Return a context that multiplies hidden states in bfloat16; ValueError if model or processor cannot do so."""
     from accel.cpu.support import bfloat16
 
     reason = "" if bfloat16.AVAILABLE else "this processor has no avx512_bf16 instructions"
@@ -285,15 +285,15 @@ def _kind(options: argparse.Namespace) -> str:
 
 
 def _finish(options: argparse.Namespace, ops: ModuleType, job: Job) -> None:
-    """Evaluate the best checkpoint if the task has a test, and print where it is."""
+    """Evaluate the best checkpoint if the task has a test, and print the path of the checkpoint to use."""
     directory: Path = options.out
     task = import_module(f"accel.tasks.{options.task}")
-    generates = getattr(task, "GENERATES", False)  # also its test data
+    generates = getattr(task, "GENERATES", False)  # its test data, too
     if hasattr(task, "evaluate") and (generates or test_data(vars(options)) is not None):
         evaluate_run(ops, directory)
     print(directory / (NEWEST if job.validation is None else BEST))
 
 
 def _stored(directory: Path) -> dict[str, Any]:
-    """Return the options of a run's start; none if there is no run."""
+    """Return the options of a run's start; {} if there is no run."""
     return load_settings(directory)[1] if (directory / SETTINGS).exists() else {}

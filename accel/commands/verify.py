@@ -1,4 +1,4 @@
-"""`grove verify BACKEND`: compare kernels with the reference, and print a table of operations that agree.
+"""`grove verify BACKEND`: compare kernels with the reference, and print a table of which operations agree.
 
 It ends with status 0 if all operations agree, 1 if one differs, and 2 if they cannot be tested.
 """
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_ignored(options: argparse.Namespace) -> None:
-    """Raise ValueError for an option that the others leave without a meaning."""
+    """Raise ValueError for an option that has no effect beside the others."""
     flags = {"--only": options.only, "--json": options.json, "--seconds": options.seconds is not None}
     flags["--examples"] = options.examples != EXAMPLES
     ignored = [name for name, is_given in flags.items() if is_given]
@@ -104,7 +104,7 @@ def _refuse_ignored(options: argparse.Namespace) -> None:
 
 @contextmanager
 def _kernels(options: argparse.Namespace) -> Iterator[None]:
-    """Run CUDA kernels on the host where the options ask for it, and say so if there was none."""
+    """Run CUDA kernels on the host if the options ask for it, and report it if none ran there."""
     from accel.verify.cuda_host.launcher import compiled
     from accel.verify.plugin import run_kernels
 
@@ -119,7 +119,7 @@ def _kernels(options: argparse.Namespace) -> Iterator[None]:
 
 @contextmanager
 def _only_the_report() -> Iterator[None]:
-    """Send to standard error whatever is printed meanwhile, also by compiled code of a kernel."""
+    """Redirect to standard error all that is printed inside, also by compiled code of a kernel."""
     sys.stdout.flush()
     there = os.dup(1)
     os.dup2(2, 1)
@@ -153,7 +153,7 @@ def _verify(options: argparse.Namespace, ops: dict[str, Op]) -> tuple[str, int]:
 
 
 def _operations() -> dict[str, Op]:
-    """Return the rows of the tests' table by name."""
+    """Return the operations of the tests' table by name."""
     missing_modules = [name for name in ("pytest", "hypothesis") if find_spec(name) is None]
     if missing_modules:
         raise ValueError(f"verify needs {' and '.join(missing_modules)}: pip install 'grove-lm[verify]'")
@@ -193,7 +193,7 @@ def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op])
     rows = []
     for op in ops:
         check_declarations(backend, op)
-    if not faulthandler.is_enabled():  # a kernel that crashes says where
+    if not faulthandler.is_enabled():  # prints where a kernel crashes
         faulthandler.enable()
     if not options.json:
         print(report.header(ops), flush=True)
@@ -215,7 +215,7 @@ def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op])
 def _save(op: Op, results: Sequence[Result]) -> tuple[str, str]:
     """Write the input of the first failure to a file of the current folder.
 
-    Returns its name, "" if nothing fails or it cannot be written; and why it cannot, or "".
+    Returns the name of the file, or "" if nothing fails or it cannot be written; and why it cannot be written, or "".
     """
     from accel.verify.replay import Saved, save
 

@@ -53,7 +53,7 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
             labels[name] += batch.labels.tolist()
     for values in (right, labels):
         values["both"] = [value for name in TESTS for value in values[name]]
-    answers = {name: np.equal(labels[name], right[name]).tolist() for name in right}  # a wrong one is the other class
+    answers = {name: np.equal(labels[name], right[name]).tolist() for name in right}  # wrong: the other class
     return {
         "accuracy": {name: float(np.mean(right[name])) for name in right},
         "correlation": {name: matthews(labels[name], answers[name]) for name in right},

@@ -24,7 +24,7 @@ from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.loop import evaluate as evaluate_batches
 
-GENERATES = True  # without a file
+GENERATES = True  # its data, if no file is given
 STEPS, BATCH_SIZE, N_ITEMS, N_VALIDATION, N_TEST, MOST_ATTRACTORS = 10_000, 256, 100_000, 1_000, 10_000, 5
 
 
@@ -43,7 +43,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     sentences = [item.words for item in _of_split(options.data, items, "train")]
     words = build_words(sentences, least=2 if options.data else 1, extra=(UNKNOWN,))
     config, training = configured_transformer(options, recipe, len(words), len(CLASSES))
-    splits = ("train", "dev", "test") if options.data else ("train", "dev")  # of a file the test is evaluated, too
+    splits = ("train", "dev", "test") if options.data else ("train", "dev")  # a file's test is checked now, too
     training_set, held_out, *_ = (_encoded(options.data, items, words, split) for split in splits)
     batching = shared(ops, group, training)
     return Job(

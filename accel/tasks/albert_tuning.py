@@ -1,7 +1,7 @@
 """Fine-tuning of an ALBERT, with Treeformer's chart above it or alone (Treeformer, section 6.3).
 
 It starts from a run of `masked_words` or from published weights (`grove import --kind albert`), or from scratch. The
-paper's hyperparameters are not at hand: those here are usual for models of this kind.
+paper's hyperparameters are in an appendix that we have not seen: those here are usual for models of this kind.
 """
 
 from __future__ import annotations

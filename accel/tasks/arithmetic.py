@@ -21,7 +21,7 @@ from accel.tasks.pairs import job_of_pairs
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 
-GENERATES = True  # without a file
+GENERATES = True  # its data, if no file is given
 STEPS, N_PROBLEMS, N_VALIDATION, N_TEST = 100_000, 10_000_000, 1_000, 10_000
 
 
@@ -41,7 +41,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     config, training = configured_transformer(options, recipe, len(VOCABULARY))
     problems = _problems(options.data) if options.data else Problems(options.problems, training.seed)
     if options.test is not None:
-        _problems(options.test)  # names what is wrong with it before the training
+        _problems(options.test)  # reports its errors before the training
     held_out = Problems(N_VALIDATION, training.seed + 1, "test")
     return job_of_pairs(config, training, VOCABULARY, problems, held_out, ops, group)
 

@@ -1,7 +1,7 @@
 """CoGnition: English compounds that training does not have, translated into Chinese (Treeformer, sections 5 and 6.4).
 
-Read from pairs of files as in `accel.tasks.translation`, or from an archive of them. Chinese is read by characters. The
-test needs the file STEM.compound beside STEM.SOURCE, and the file `lexicon` in the folder.
+The data are pairs of files as in `accel.tasks.translation`, or an archive of them. Chinese is split into characters.
+The test needs the file STEM.compound beside STEM.SOURCE, and the file `lexicon` in the folder.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def evaluate(
     ops: ModuleType, model: Model, data: Path, settings: dict[str, Any], *, average: int | None = None,
     write: Path | None = None, **search: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the error rates of the models and with the file of `accel.tasks.pairs.outputs_of`."""
+    """Return the error rates for each model of `accel.tasks.pairs.outputs_of`, which also writes the file `write`."""
     instances, lexicon = _read_test(data, settings)
     sources = [instance.source for instance in instances]
     outputs = outputs_of(ops, model, lambda each: translations(ops, each, sources, **search), average, write)

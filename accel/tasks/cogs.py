@@ -1,7 +1,7 @@
 """COGS: from sentences to logical forms, and generalisation to new combinations (Treeformer, sections 5 and 6.4).
 
 Source and target share the words of the training data; any other word is UNKNOWN. No model can write a target with an
-unknown word, so that it counts as wrong. Most recursive sentences have one: a position after the eighteenth.
+unknown word, so that it counts as wrong. Most recursive sentences have such a target, with a position above 18.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     configured_for_rare_words(options, STEPS, 1)
     require_data(options)
     paths = [find_file(options.data, f"{part}.tsv") for part in PARTS]
-    training_pairs, held_out, *_ = [list(read_cogs(path)) for path in paths]  # what is wrong with a test is named now
+    training_pairs, held_out, *_ = [list(read_cogs(path)) for path in paths]  # reports errors in the tests now
     vocabulary = build_of_all_words(training_pairs)
     config, training = configured_for_rare_words(options, STEPS, len(vocabulary))
     pairs, validation = (

@@ -52,15 +52,15 @@ RARE_WORDS = replace(
 """For tasks that test words which training has once or twice; use it without label smoothing.
 
 With Tensor2Tensor's recipe the accuracy on COGS' generalisation set was 0 % for fifteen epochs; with this one it was
-25 % after eight. With smoothed labels and an epsilon of 1e-9, Adam makes full steps of the tiny gradients between two
-uses of a word. Which of the two harms more was not measured.
+25 % after eight. With smoothed labels and an epsilon of 1e-9, Adam makes full steps of the tiny gradients that a word
+gets between two uses. Whether the smoothing or the epsilon harms more was not measured.
 """
 FROM_DATA = ("vocabulary_size", "source_vocabulary_size", "n_classes", "gate", "chart")
 CONSTANT = 2.0  # Tensor2Tensor's learning_rate_constant
 
 
 def add_model_arguments(parser: argparse.ArgumentParser, size: str, others: tuple[str, ...] = ()) -> None:
-    """Add the options that name the Transformer to train, or one of the `others`."""
+    """Add --model, which names a kind of Transformer or one of the `others`, and --size."""
     help_text = "with a gate after self-attention, or with a chart of phrases (default: transformer)"
     parser.add_argument("--model", dest="kind", choices=(*KINDS, *others), default="transformer", help=help_text)
     parser.add_argument(

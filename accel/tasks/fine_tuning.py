@@ -103,9 +103,9 @@ def build_classifier(
     options: argparse.Namespace, ops: ModuleType, group: Communicator, classes: tuple[str, ...],
     training_source: tuple[Path, list[Example]], held_out: Sequence[tuple[Path, list[Example]] | None],
 ) -> Job:  # fmt: skip
-    """Return the job of a classifier; from scratch its words are those of the training data, rare words by classes.
+    """Return the job of a classifier; from scratch it has the words of the training data, and classes of rare words.
 
-    Validation and test are held out.
+    `held_out` has the validation data and the test data; either may be None.
     """
 
     def build() -> Vocabulary:

@@ -1,7 +1,7 @@
 """A set of GLUE: sentences or pairs with a class, or with a score (GPST, 4.1 and A.3; Treeformer, 6.3).
 
-The figures are those of the development files: `grove glue` makes their table. The paper states neither epochs nor
-batch size: they are those of the authors' code, as are the long examples that are left out of the training.
+The figures are those of the development files: `grove glue` makes their table. GPST's paper states neither the number
+of epochs nor the batch size. Both follow the authors' code, which also leaves long examples out of the training.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ METRICS: dict[str, dict[str, Metric]] = {
     "stsb": {"pearson": pearson, "spearman": spearman},
     **dict.fromkeys(("sst2", "mnli", "qnli", "rte"), {"accuracy": accuracy}),
 }
-"""The metrics of every set, the first of which GPST's Table 1 has."""
+"""The metrics of every set; GPST's Table 1 has the first one."""
 PARTS = {"mnli": ("matched", "mismatched")}
-"""The development files that have figures of their own."""
+"""The sets whose development files have separate figures, with the names of these files."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -112,7 +112,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 def _measure_of(
     ops: ModuleType, model: Model, parts: list[Examples], training: TrainingConfig, options: argparse.Namespace
 ) -> Callable[[dict[str, Any]], dict[str, float]] | None:
-    """Return the function that gives what the best checkpoint is selected by; None for loss and accuracy."""
+    """Return the function that computes the metric to select the best checkpoint by; None for loss and accuracy."""
     name = training.select
     if name not in METRICS[options.name] or name == "accuracy":
         return None
@@ -120,7 +120,7 @@ def _measure_of(
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the metrics on the development files, and how many examples they have; a long one is cut, and counted."""
+    """Return the metrics on the development files, and the numbers of examples and of those cut for their length."""
     name = settings["name"]
     room = _room(model.module, model.config)
     parts, n_cut = _development_examples(read_development(name, data), name, model.vocabulary, room)
@@ -128,7 +128,7 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
 
 
 def _metrics(ops: ModuleType, model: Model, parts: list[Examples], name: str) -> dict[str, Any]:
-    """Return the metrics of a set on its development files; of `PARTS` one of each file."""
+    """Return the metrics of a set on its development files; for a set in `PARTS` on each file."""
     labels = [part.labels for part in parts]
     answers = [_answers(ops, model, part) for part in parts]
     if name not in PARTS:
@@ -150,7 +150,10 @@ def _answers(ops: ModuleType, model: Model, examples: Examples) -> np.ndarray:
 
 
 def _recipe(name: str, training: TrainingConfig) -> TrainingConfig:
-    """Return the training of a set: scores have no accuracy to select by; on CoLA one class has a high one."""
+    """Return the training of a set, with the measure that selects the best checkpoint.
+
+    CoLA has Matthews' correlation, for always answering one class has a high accuracy; scores have no accuracy.
+    """
     if name == "cola":
         return replace(training, select="matthews")
     return training if SETS[name].classes else replace(training, select="loss")

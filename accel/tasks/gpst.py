@@ -1,4 +1,4 @@
-"""GPST on running text, and GPT-2 of the same size beside it; its induced trees are compared with gold trees.
+"""GPST on running text, or a GPT-2 of the same size to compare; GPST's induced trees are scored against gold trees.
 
 Adam has a second learning rate for the parser. Both rates rise linearly for 1 % of the steps and then fall linearly.
 """
@@ -52,7 +52,8 @@ _DEMO = TrainingConfig(
 _SMALL = replace(_DEMO, batch_size=256, maximum_rate=5e-5)
 _INDUCTION = replace(_SMALL, batch_size=32)
 _MEDIUM = replace(_SMALL, maximum_rate=1e-4, own_rate=2e-3)
-# "demo" is ours, the others are the paper's: GPST, and GPT-2 with a layer more, which has more parameters.
+# "demo" is ours, the others are the paper's: GPST, and GPT-2 with one layer more. The paper counts more parameters for
+# it than for GPST; our count has fewer (specs/gpst/parser.md).
 CONFIGURATIONS: dict[str, tuple[dict[str, int], TrainingConfig]] = {
     "demo": ({}, _DEMO),
     "small": (gpst.SMALL, _SMALL),
@@ -61,9 +62,9 @@ CONFIGURATIONS: dict[str, tuple[dict[str, int], TrainingConfig]] = {
     "medium_25": (gpst.MEDIUM | {"token_layers": 22}, _MEDIUM),
 }
 DEMO, INDUCTION = "demo", "induction"
-"""The default, and the recipe of section 4.3: a pre-trained model, 32 sentences a step, words that no tree splits."""
+"""The default, and the recipe of section 4.3: a pre-trained model, 32 sentences a step, trees that split no word."""
 OF_GPT2 = {"small_13": "small", "medium_25": "medium"}
-"""The configurations of a GPT-2 alone, each with that of the GPST beside it."""
+"""The configurations that only a GPT-2 has, each with the configuration of the GPST that it is compared with."""
 _FROM_DATA = ("model", "vocabulary_size", "n_positions")
 
 
@@ -160,13 +161,13 @@ def _start(
 
 
 def configuration_of(settings: Mapping[str, Any]) -> str:
-    """Return the configuration that the options of a training name: with a pre-trained model that of induction."""
+    """Return the name of a training's configuration; by default induction with --checkpoint, else demo."""
     name: str | None = settings.get("configuration")
     return name or (INDUCTION if settings.get("checkpoint") is not None else DEMO)
 
 
 def exported_options(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a training with the configuration that the pre-trained model brought."""
+    """Return the options of a training with its configuration, for an export has no --checkpoint to derive it from."""
     return {**settings, "configuration": configuration_of(settings)}
 
 
@@ -184,7 +185,7 @@ def _on_trees(config: gpst.Config, training: TrainingConfig) -> tuple[str, ...]:
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the perplexity of the words of a text (GPST: by the induced trees), and F1 of its trees against --gold."""
+    """Return the perplexity of the words of a text, of a GPST by its induced trees; with --gold also the trees' F1."""
     cache = Path(settings["cache"] or model.path.parent / "cache")
     max_tokens = settings["max_tokens"] or model.config.n_positions - 1
     text = load_text(data, model.vocabulary, settings, max_tokens, cache)

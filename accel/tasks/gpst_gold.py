@@ -1,4 +1,4 @@
-"""The trees of a GPST beside gold trees: in every validation, and of the best checkpoint."""
+"""Scores of a GPST's trees against gold trees: in every validation, and of the best checkpoint."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def add_gold(parser: argparse.ArgumentParser) -> None:
 
 
 def check_gold(options: argparse.Namespace) -> None:
-    """Raise ValueError for gold trees of a model without trees, or of a validation where there is none."""
-    for name in ("validation_gold", *([] if options.resume else ["gold"])):  # an older run may have gold trees
+    """Raise ValueError for gold trees of a model without trees, or --validation-gold without --validation."""
+    for name in ("validation_gold", *([] if options.resume else ["gold"])):  # an older GPT-2 may have stored --gold
         if getattr(options, name) is not None and options.model != "gpst":
             raise ValueError(f"{typed(name)}: is for gpst; {with_article(options.model)} has no trees")
     if options.validation_gold is not None and options.validation is None:
@@ -45,7 +45,7 @@ def check_gold(options: argparse.Namespace) -> None:
 def measure_of(
     ops: ModuleType, model: Model, options: argparse.Namespace
 ) -> Callable[[dict[str, Any]], dict[str, float]] | None:
-    """Return the function that parses the gold sentences of a validation with other parameters, if there are some."""
+    """Return a function from parameters to the F1 on the validation's gold trees; None without --validation-gold."""
     if options.validation_gold is None:
         return None
     with open_to_words():
@@ -78,7 +78,7 @@ def match(ops: ModuleType, model: Model, settings: dict[str, Any]) -> dict[str, 
 
 
 def read_gold_of(model: Model, path: Path, convention: str, *, generated: bool = False) -> list[GoldSentence]:
-    """Return the gold sentences, all of which the model reads; if they are generated, none is longer than a context.
+    """Return the gold sentences; with `generated`, for a search from left to right, each must fit into a context.
 
     Raises
     ------

@@ -82,14 +82,14 @@ def load_text(
 
 
 def text_of(path: Any, vocabulary: Vocabulary, settings: Mapping[str, Any], max_tokens: int, cache: Path) -> Documents:
-    """Return an encoded text as `load_text` does; errors say which option of the training reads it otherwise."""
+    """Return an encoded text as `load_text` does; an error at a long sentence names the options that help."""
     with open_to_words():
         text = load_text(path, vocabulary, settings, max_tokens, cache)
     try:
         cut_contexts(text, max_tokens)
     except LineError as error:
         use = "--long-sentences cut or skip"
-        if settings.get("checkpoint") is None:  # its contexts cannot be larger
+        if settings.get("checkpoint") is None:  # the contexts of a pre-trained model cannot be larger
             use += ", or a larger --max-tokens"
         if not settings["sentence_a_line"]:
             use = f"--sentence-a-line if every line is a sentence, {use}"
@@ -103,7 +103,7 @@ def files_of(path: Any) -> list[Path]:
 
 
 def described_text(text: Documents, options: argparse.Namespace) -> tuple[str, ...]:
-    """Return lines about a text: its words and documents, its sentences, and which option reads them otherwise."""
+    """Return lines about a text: its words and documents, where its sentences end, and which option changes that."""
     n_words, parts = int(text.begins_word.sum()), {"document": len(text.documents) - 1, "file": len(text.files)}
     counts = ", ".join(f"{n:,} {name}{'s' * (n > 1)}" for name, n in ({"word": n_words} | parts).items())
     sentences = f"sentences: {n_words / len(text.lines):.0f} words on average"
@@ -119,7 +119,7 @@ def described_text(text: Documents, options: argparse.Namespace) -> tuple[str, .
 def long_sentences(
     texts: Mapping[str, Documents | None], options: argparse.Namespace, max_tokens: int
 ) -> Iterator[str]:
-    """Yield a line for every text with sentences that are too long; `texts` are named by the beginnings of lines."""
+    """Yield a line for every text with sentences that are too long; the line begins with the key of `texts`."""
     what = "cut" if options.long_sentences == "cut" else "left out"
     for name, text in texts.items():
         if text is not None and len(text.long):

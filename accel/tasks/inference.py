@@ -1,6 +1,6 @@
 """Whether a premise entails or contradicts a hypothesis: SNLI and SICK (FastTrees, section 4.4).
 
-What the paper does not name is as in `accel.tasks.sentiment`.
+Hyperparameters that the paper does not state are as in `accel.tasks.sentiment`.
 """
 
 from __future__ import annotations

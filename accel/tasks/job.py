@@ -2,10 +2,10 @@
 
 Every task has `add_arguments(parser)`, which adds its options, and `build(options, ops, group)`, which returns the job.
 A task with results beyond a loss has `evaluate(ops, model, data, settings)`, which returns them for a trained model as
-JSON can hold them; `settings` are the options of the training. Options of `grove evaluate` that it takes for a model,
-beside these, are those that `evaluation_options(model)` names. A task with `GENERATES = True` needs no test file.
-One whose outputs are written to a file has `tested_files(data, settings)`, which `evaluate` reads. One whose options
-follow from the path of a file has `exported_options(settings)`: the options that an export holds, which has no paths.
+JSON can hold them; `settings` are the options of the training. `evaluation_options(model)` names the options of `grove
+evaluate` that `evaluate` also takes for this model. A task with `GENERATES = True` needs no test file. A task that can
+write its outputs to a file has `tested_files(data, settings)`: the files that `evaluate` reads. A task with options
+that follow from a path has `exported_options(settings)`: the options that an export holds, which has no paths.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Job:
     validation: Callable[[], Iterable[Any]] | None
     description: str  # of the data, for people
     reading: Reading | None = None  # how trees are read
-    initial: dict[str, Any] | None = None  # parameters that do not start at random, as word vectors
+    initial: dict[str, Any] | None = None  # parameters that do not start at random, such as word vectors
     frozen: dict[str, Any] = field(default_factory=dict)  # arrays that the model reads and does not learn
-    notes: tuple[str, ...] = ()  # on the data, for people: what was decided, and which option decides otherwise
+    notes: tuple[str, ...] = ()  # on the data, for people: what was decided, and which option changes it
     measure: Callable[[dict[str, Any]], dict[str, float]] | None = None  # further results of a validation
 
 
@@ -72,12 +72,12 @@ def n_parameters(job: Job) -> int:
 
 
 def shared(ops: ModuleType, group: Communicator, training: TrainingConfig) -> dict[str, Any]:
-    """Return the options that the batches of all tasks share: the backend, the part of this process, micro-batches."""
+    """Return the options that the batches of all tasks share: the backend, the rank of this process, micro-batches."""
     return {"ops": ops, "rank": group.rank, "ranks": group.size, "micro_batch": training.micro_batch}
 
 
 def require_data(options: argparse.Namespace, *, folders: bool = False) -> None:
-    """Raise ValueError if the options name no data, a pipe, or a folder for one file, unless `folders` are read."""
+    """Raise ValueError if the options name no data, a pipe, or a folder, unless the task reads `folders`."""
     if options.data is None:
         raise ValueError("train: --data is missing" + (f": {options.out} holds no run yet" if options.resume else ""))
     for name in ("data", "validation", "test"):
@@ -101,7 +101,7 @@ def _require_files(options: argparse.Namespace) -> None:
 
 
 def refuse_beside_data(options: argparse.Namespace, name: str, default: int) -> None:
-    """Raise OptionError for the number of items to generate where --data has them; an older run may have both."""
+    """Raise OptionError if the number of items to generate is given beside --data; an older run may have both."""
     if options.data is not None and getattr(options, name) != default and not options.resume:
         raise OptionError(name, "is for generated data, and --data names a file: leave it out")
 
@@ -132,7 +132,10 @@ def add_files(parser: argparse.ArgumentParser, metavar: str, content: str) -> No
 def configured(
     config: Any, training: TrainingConfig, options: argparse.Namespace, from_data: tuple[str, ...]
 ) -> tuple[Any, TrainingConfig]:
-    """Return both with the changes that the options ask for; settings of `from_data` cannot be changed."""
+    """Return `config` and `training` with the changes that the options ask for; ValueError for one of `from_data`.
+
+    Raises SystemExit after a list of all settings for `--set help`.
+    """
     classes = (type(config), TrainingConfig)
     types = {f.name: str(f.type) for cls in classes for f in fields(cls)}
     free = [name for name in types if name not in from_data]
@@ -158,7 +161,7 @@ def check_variant(options: argparse.Namespace) -> None:
 
 
 def as_trained(options: argparse.Namespace, config: Any, training: TrainingConfig) -> tuple[Any, TrainingConfig]:
-    """Return both as the run that is resumed has them, for recipes change; without such a run as they are."""
+    """Return `config` and `training`, or for a resumed run those of its checkpoint: recipes may have changed since."""
     newest = options.out / NEWEST
     if not (options.resume and newest.exists()):
         return config, training
@@ -183,8 +186,8 @@ def _setting(setting: str, types: dict[str, str], free: list[str]) -> tuple[str,
 
 
 def _nearest(name: str, names: list[str]) -> str:
-    """Return what a misspelt name may mean: the name of the same spelling but for a slip, or up to three that share a
-    word or have a similar spelling."""
+    """Return what a misspelt name may mean: a name of almost the same spelling, or up to three names that share a word
+    with it or are spelt similarly."""
     parts = set(name.split("_"))
     near = get_close_matches(name, names, n=1, cutoff=0.8) or [x for x in names if parts & set(x.split("_"))]
     near = near or get_close_matches(name, names, n=3)
@@ -200,7 +203,7 @@ def _print_settings(configs: Iterable[Any], names: list[str]) -> None:
 
 
 def _in_chunks(config: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with a chunk size that divides the sizes of a stack's layers, if none is among them."""
+    """Return the values; if they have no chunk size, add one that divides the sizes of a stack's layers."""
     kind = values.get("kind", getattr(config, "kind", "lstm"))
     if "chunk_size" in values or kind == "lstm":
         return values
@@ -222,8 +225,8 @@ def configured_in_epochs(
     n_batches: Callable[[TrainingConfig], int],
     n_tokens: int = 0,
 ) -> tuple[Any, TrainingConfig]:
-    """Return both as `configured` does; by default training has so many epochs of `n_batches(training)` steps each,
-    and a validation after each epoch. With --tokens it has the steps that read so many, `n_tokens` an epoch."""
+    """Return both as `configured` does; by default training has `epochs` epochs of `n_batches(training)` steps each,
+    and a validation after each epoch. With --tokens it reads that many tokens; an epoch has `n_tokens`."""
     _, first = configured(config, training, options, from_data)
     in_epoch = n_batches(first)
     tokens = getattr(options, "tokens", None)

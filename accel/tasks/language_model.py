@@ -1,9 +1,9 @@
 """Language models of words, trained as the AWD-LSTM is (FastTrees, section 4.1; Merity, Keskar and Socher 2018).
 
-Gradient descent begins to average when the validation loss stalls, and averages anew after 500 epochs, until the loss
-stalls once more: there training ends. Batches change their length, and the learning rate
-changes with it. The number of steps of an epoch is its mean. Words that the training text has
-once are read as ``<unk>``, unless it has ``<unk>`` itself.
+Gradient descent begins to average the parameters when the validation loss stalls. It begins a new average after 500
+epochs, and training ends when the loss stalls once more. The length of a batch varies, and the learning rate with it.
+An epoch has the mean number of steps that read the text once. Words that the training text has once are read as
+``<unk>``, unless the text has ``<unk>`` itself.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     columns = VALIDATION_COLUMNS if held_out is None else max(1, min(VALIDATION_COLUMNS, len(held_out) - 1))
     n_batches: Callable[[TrainingConfig], int] = partial(_n_batches, len(text), options.length)
     if recipe is not TRAINING and not any(setting.startswith("validate_every=") for setting in options.set):
-        n_batches = attrgetter("validate_every")  # a resumed run keeps its epochs
+        n_batches = attrgetter("validate_every")  # a resumed run keeps the length of its epochs
     config = replace(config, vocabulary_size=len(words))
     config, training = configured_in_epochs(
         config, recipe, options, _FROM_DATA, options.epochs, n_batches, len(text) - 1

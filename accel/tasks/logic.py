@@ -63,7 +63,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     require_data(options)
     training_pairs, held_out = load_training(options.data)
     for length in range(LONGEST + 1):
-        load_test(options.data, length)  # what is wrong with it is named before the training
+        load_test(options.data, length)  # reports its errors before the training
     config, training = configured_in_epochs(
         config, recipe, options, _FROM_DATA, options.epochs, lambda t: -(-len(training_pairs) // t.batch_size)
     )

@@ -1,6 +1,7 @@
-"""An ALBERT from raw text: it predicts masked tokens (Lan et al. 2020). `glue` starts from it.
+"""An ALBERT that learns from raw text to predict masked tokens (Lan et al. 2020). The task `glue` can start from it.
 
-A sentence a line. The pieces are trained on the text. ALBERT's other task, the order of two texts, is not learnt.
+The text has one sentence a line. The pieces are trained on it. ALBERT's other task, the order of two texts, is not
+learnt.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TRAINING = TrainingConfig(
     batch_size=4096, steps=10_000, warmup_steps=500, maximum_rate=1e-3, final_rate=0.0, schedule="linear",
     clip_norm=1.0, weight_decay=0.01, decay="decoupled", validate_every=500, checkpoint_every=500,
 )  # fmt: skip
-"""A batch has so many tokens."""
+"""`batch_size` counts tokens."""
 FROM_DATA = ("vocabulary_size", "n_classes", "chart")
 
 
@@ -50,7 +51,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     pieces = stored_vocabulary(options, AlbertPieces) or train_albert_pieces(lines, options.vocabulary_size)
     size = Config(len(pieces), **SIZES[options.size])
     config, training = configured(size, TRAINING, options, FROM_DATA)
-    texts = {  # the test, too, to name what is wrong with it before the training
+    texts = {  # the test, too, to report its errors before the training
         name: read_masked_text(path, pieces, config.n_positions)
         for name in ("data", "validation", "test")
         if (path := getattr(options, name)) is not None
@@ -76,7 +77,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the loss of masked tokens of the test text, nats, and the share of them that is predicted."""
+    """Return the loss of masked tokens of the test text, nats, and the share of them that is predicted correctly."""
     text, n_cut = read_masked_text(data, model.vocabulary, model.config.n_positions)
     batches = masked_batches(text, TRAINING.batch_size, model.vocabulary, 0, ops=ops)
     results = evaluate_model(ops, model.module, model.config, model.parameters, batches)

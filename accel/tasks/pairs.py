@@ -57,7 +57,7 @@ def add_parallel_arguments(
 ) -> None:  # fmt: skip
     """Add the options of a task that reads files STEM.SOURCE and STEM.TARGET, with these defaults.
 
-    A default of None is found in the folder: `parallel_names`.
+    Where a default is None, `parallel_names` looks for the name in the folder.
     """
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with the files STEM.SOURCE and STEM.TARGET")
     for name, end in zip(("source", "target"), ends, strict=True):
@@ -109,7 +109,7 @@ def parallel_names(options: argparse.Namespace) -> tuple[str, ...]:
     Raises
     ------
     ValueError
-        If the folder has no such files, or several, with the option to give.
+        If the folder has no such files, or several; the message names the option to give.
     """
     folder = options.data
     if not getattr(options, "fields", None):
@@ -131,7 +131,7 @@ def parallel_names(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def read_test(options: argparse.Namespace) -> None:
-    """Read the test files, if there are some, so that what is wrong with them is named before the training."""
+    """Read the test files, if there are some, so that errors in them are reported before the training."""
     if options.test_stem is not None:
         deque(read_parallel(*parallel_files(options.data, vars(options), "test")), maxlen=0)
 
@@ -171,7 +171,7 @@ def build_parallel(
 def best_and_average(ops: ModuleType, model: Model, average: int | None = None) -> dict[str, Model]:
     """Return by name the best model of a run, and the average of its last checkpoints, up to eight.
 
-    With `average` only the average of that many checkpoints.
+    With `average`, return only the average of that many checkpoints.
     """
     candidates = {"best": model} if average is None else {}
     count = min(AVERAGED, len(kept_checkpoints(model.path.parent))) if average is None else average
@@ -185,7 +185,7 @@ def outputs_of(
     ops: ModuleType, model: Model, write_all: Callable[[Model], list[list[str]]], average: int | None = None,
     write: Path | None = None,
 ) -> dict[str, list[list[str]]]:  # fmt: skip
-    """Return by name what each model of `best_and_average` writes; the words of the first one go to the file `write`.
+    """Return the outputs of each model of `best_and_average` by name; those of the first one go to the file `write`.
 
     The file has one output a line, its words between blanks.
     """

@@ -1,4 +1,4 @@
-"""A GPST or a GPT-2 that is trained further: its parameters, sizes and vocabulary stay."""
+"""A pre-trained GPST or GPT-2 to train further, from its parameters, with its sizes and its vocabulary."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def open_pretrained(ops: ModuleType, path: Path, kind: str) -> Model:
 
 
 def parameters_of(model: Model) -> dict[str, Any]:
-    """Return the parameters on the host, without those of classes."""
+    """Return the parameters on the host, without "classes"."""
     return {name: x for name, x in on_host(model.parameters).items() if name != "classes"}

@@ -1,4 +1,4 @@
-"""Options for the reading of trees, of tasks and commands."""
+"""The options of tasks and commands for reading trees."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from accel.trained.options import OptionError
 from accel.training.directory import SETTINGS, load_settings
 
 TAGGED = 0.9
-"""The share of words with a tag of their own from which on a treebank counts as tagged."""
+"""A treebank counts as tagged if at least this share of its words has a part-of-speech tag."""
 
 
 OPTIONS = ("drop_traces", "drop_function_tags", "keep_tags", "leave_out_untagged")
 
 
 def add_reading(parser: argparse.ArgumentParser, default: bool | None, otherwise: str, tags: str | None = None) -> None:
-    """Add the options for the parts of trees that are dropped; `otherwise` describes the default in the help, and
-    `tags` that of --keep-tags, where it is another."""
+    """Add the options for the parts of trees that are dropped; `otherwise` describes their default in the help.
+
+    If --keep-tags has another default, `tags` describes it.
+    """
     for name, help_text in (
         ("--drop-traces", "drop (-NONE- ...), and constituents that are empty without it"),
         ("--drop-function-tags", "cut labels such as NP-SBJ to NP"),

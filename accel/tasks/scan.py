@@ -38,7 +38,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     configured_for_rare_words(options, STEPS, 1)
     require_data(options)
     path = find_file(options.data, file_name("train", options.split))
-    deque(read_scan(find_file(options.data, file_name("test", options.split))), maxlen=0)  # what is wrong is named now
+    deque(read_scan(find_file(options.data, file_name("test", options.split))), maxlen=0)  # reports errors now
     text_pairs = list(read_scan(path))
     vocabulary = build_of_all_words(text_pairs)
     config, training = configured_for_rare_words(options, STEPS, len(vocabulary))

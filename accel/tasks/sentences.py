@@ -1,10 +1,11 @@
-"""Classifiers of words: a vocabulary from the training data, or from files of word vectors.
+"""Classifiers of sentences of words; their vocabulary is that of the training data, or of files of word vectors.
 
-Each file of `--vectors` is a table that is not learned, with a projection that is; with `--learn-vectors` one file is
-what the embedding of the training data's words starts from.
+Each file of `--vectors` gives a table that is not learned, and a projection that is learned. With `--learn-vectors` one
+file gives the initial embedding of the training data's words.
 
-A Transformer reads a sentence between the start and the end symbol, and classifies the state of one of them. GPST and
-GPT-2, which may be pre-trained, have another vocabulary: `accel.tasks.fine_tuning`.
+A Transformer reads a sentence between the start and the end symbol, and classifies the state of the end symbol; with a
+chart, that of the start symbol plus the chart's top. GPST and GPT-2, which may be pre-trained, have another vocabulary:
+`accel.tasks.fine_tuning`.
 """
 
 from __future__ import annotations
@@ -74,10 +75,10 @@ def build_classifier(
     read_training: Callable[[], Source],
     read_held_out: Callable[[], Sequence[Source | None]],
 ) -> Job:
-    """Return the job of a classifier; `config` and `training` are those of a recurrent one, without its vocabulary.
+    """Return the job of a classifier; `config` and `training` are for a recurrent one, without its vocabulary.
 
-    Nothing is read before the options are checked. Validation and test are held out; what is wrong with the test is
-    named before the training.
+    No data are read before the options are checked. `read_held_out` returns the validation and the test data; errors in
+    the test data are reported before the training.
     """
     is_transformer = options.kind in TRANSFORMERS
     config, training = as_trained(options, config, training) if options.kind in KINDS else (config, training)
@@ -134,7 +135,7 @@ def build_classifier(
 def _words_and_tables(
     options: argparse.Namespace, examples: list[Example], files: Sequence[Path]
 ) -> tuple[Words, dict[str, Any]]:
-    """Return the vocabulary, and the tables that are not learned: of the files, or none if the words are the data's."""
+    """Return the words of the files and their tables, which are not learned; without files the words of the data."""
     if files:
         return words_and_tables(options, files)
     return stored_vocabulary(options, Words) or _words(examples, options.kind in TRANSFORMERS), {}
@@ -143,7 +144,7 @@ def _words_and_tables(
 def _initial(
     model: Any, training: TrainingConfig, words: Words, tables: dict[str, Any], files: Sequence[Path]
 ) -> tuple[dict[str, Any] | None, str]:
-    """Return the parameters that do not start at random, and what the description says of the vectors."""
+    """Return the parameters that do not start at random, and the text about vectors for the job's description."""
     if tables:
         check_tables(tables, model.embedding_size, files)
         return None, f"; tables of word vectors, not learned: {len(tables)}"
@@ -205,6 +206,6 @@ def _wrapped(examples: Iterable[Example]) -> list[Example]:
 
 
 def _words(examples: list[Example], wrapped: bool) -> Words:
-    """Return the vocabulary of the training data with an unknown word, for a Transformer also for words seen once."""
+    """Return the vocabulary of the training data, with an unknown word; a Transformer does not know words seen once."""
     sentences = chain.from_iterable(example.sentences for example in examples)
     return build_words(sentences, least=1 + wrapped, extra=(*((START, END) if wrapped else ()), UNKNOWN))

@@ -1,7 +1,8 @@
 """Sentiment of sentences of the Stanford Sentiment Treebank (FastTrees, section 4.3; Treeformer, sections 5 and 6.3).
 
-The first paper names sizes, dropout, rate and factor, and no batch size, clipping, least rate and end. Those here are
-of the code of Kiela et al. (2018), which has the same sizes, dropout, rate and factor: errata R.
+FastTrees' paper states sizes, dropout, learning rate and its factor, but no batch size, clipping, least rate or end of
+the training. These are from the code of Kiela et al. (2018), which has the same sizes, dropout, rate and factor: see
+section R of specs/errata.md.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "encoder": "lstm", "d_model": 400, "n_layers": 2, "d_span": 256, "d_affix": 16, "dropout": 0.35,
     },
 }  # fmt: skip
-"""Settings of every model."""
+"""The settings of each --model that differ from the defaults."""
 _FROM_DATA = ("vocabulary_size", "n_labels", "max_words", "n_tags")
 _PIECES = 4000
 
@@ -117,7 +117,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return EVALB's labelled F1 of the best trees, the share of exact trees, and the number of too long sentences."""
+    """Return EVALB's labelled F1 and share of exact trees, and the numbers of scored and of too long sentences."""
     sentences, longer = _read_gold(model, data)
     score = _score(ops, model, sentences)
     return {"f1": score.f1, "exact": score.complete_match, "sentences": score.valid, "too_long": longer}
@@ -128,7 +128,7 @@ def _measure_of(
 ) -> Callable[[dict[str, Any]], dict[str, float]] | None:
     """Return the function that parses the validation sentences with other parameters; None without a validation.
 
-    The least loss comes epochs before the best trees: later the parser is too sure of them, and makes fewer errors.
+    The loss is lowest some epochs before the trees are best: later the parser is overconfident, but makes fewer errors.
     """
     if validation is None:
         return None
@@ -144,7 +144,7 @@ def _on_best(training: TrainingConfig) -> tuple[str, ...]:
 def _read_gold(model: Model, path: Path) -> tuple[list[Gold], int]:
     """Return the gold trees of sentences that are short enough, and how many longer ones there are.
 
-    Those that the reading leaves out for want of tags are in neither.
+    Sentences that are left out because a word has no tag are in neither.
     """
     assert model.reading is not None
     sentences = [x for x in read_gold(path, model.reading) if x.words]

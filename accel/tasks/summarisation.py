@@ -1,9 +1,9 @@
 """Summaries of articles; for Gigaword the headline from the first sentence (Treeformer, sections 5 and 6.2).
 
-Read from pairs of files as in `accel.tasks.translation`, or from two --fields of files with a JSON object in every
-line, and scored by ROUGE. GPST and GPT-2 continue an article after the words "Summary :" (GPST, section 4.2.1); each
-word of the summary is drawn from --top-k hypotheses. `--preset` has the fields, the limits and the epochs of a data set
-of that paper.
+The data are pairs of files as in `accel.tasks.translation`, or two --fields of files with a JSON object in every line.
+The score is ROUGE. GPST and GPT-2 continue an article after the words "Summary :" (GPST, section 4.2.1); each word of
+the summary is drawn from --top-k hypotheses. `--preset` sets the fields, the limits and the epochs of a data set of
+that paper.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ STEPS, _SIZE = 100_000, "base"
 TOKENISERS = ("stems", "blanks")
 _KINDS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
 AVERAGE = "R-AVG"
-"""The mean of the three."""
+"""The name of the mean of the three scores."""
 _OF_GPST = {"epochs": 15, "article_tokens": 900, "summary_tokens": 100, "top_k": 2}
 _LONG = {"epochs": 15, "batch_size": 16, "article_tokens": 900, "summary_tokens": 100, "top_k": 2}
 _SHORT = {"epochs": 10, "batch_size": 64, "article_tokens": 400, "summary_tokens": 120, "top_k": 2}
@@ -57,7 +57,7 @@ PRESETS: dict[str, tuple[tuple[str, str], dict[str, int]]] = {
     "cnn_dailymail": (("article", "highlights"), _LONG),
     "gigaword": (("document", "summary"), _SHORT),
 }
-"""By data set the fields in which it is published, and the settings of GPST's paper (4.2.1 and A.5)."""
+"""For each data set the names of its published fields, and the settings of GPST's paper (4.2.1 and A.5)."""
 _ENDS = ("article", "title")
 
 
@@ -129,7 +129,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         job = replace(job, notes=(*job.notes, *names))
     else:
         job = build_parallel(options, ops, group, replace(TRAINING, steps=STEPS))
-    rouge([], [])  # before the training: rouge-score must be there after it
+    rouge([], [])  # fails before the training if rouge-score, which the test needs, is missing
     return job
 
 
@@ -142,7 +142,7 @@ def evaluate(
     ops: ModuleType, model: Model, data: Path, settings: dict[str, Any], *, average: int | None = None,
     write: Path | None = None, **search: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return ROUGE on the test files, of the models and with the file of `accel.tasks.pairs.outputs_of`."""
+    """Return ROUGE on the test for each model of `accel.tasks.pairs.outputs_of`, which writes the file `write`."""
     files = tested_files(data, settings)
     sources, references = zip(*read_parallel(*files), strict=True)
     drawing = settings | {"seed": read_state(model.path)["training"]["seed"]} | search
@@ -178,9 +178,9 @@ def drawn_summaries(
 def rouge(
     summaries: Sequence[Sequence[str]], references: Sequence[Sequence[str]], tokenize: str = TOKENISERS[0]
 ) -> dict[str, float]:
-    """Return the means of rouge-score's F1 in 0..100, of lists of words with one reference each, and their mean R-AVG.
+    """Return the mean F1 in 0..100 of each kind of ROUGE over the summaries, and the mean R-AVG of these.
 
-    Without summaries all are 0.
+    Summaries and references, one for each, are lists of words; without any all scores are 0.
     """
     try:
         from rouge_score import rouge_scorer

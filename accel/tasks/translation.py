@@ -1,8 +1,8 @@
 """Translation of sentences: IWSLT'15 English-Vietnamese, 50,000 steps (FastTrees, section 4.5); IWSLT'14 (Treeformer).
 
-Read from pairs of files in one folder, one sentence a line, words between blanks: train.en and train.de, valid (or val,
-dev) and test, with the endings of any two languages; each may be .gz or .xz. `--preset iwslt15` has the names of that
-data, and the vocabulary and the batches of Tensor2Tensor. Source and target share one vocabulary.
+The data are pairs of files in one folder, one sentence a line, words between blanks: train.en and train.de, valid (or
+val, dev) and test, with the endings of any two languages; each may be .gz or .xz. `--preset iwslt15` sets the names of
+IWSLT'15's files, and the vocabulary and the batches of Tensor2Tensor. Source and target share one vocabulary.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     help_text = "of the model and its training; fairseq's is for --size iwslt, 10,000 pieces, longer (tensor2tensor)"
     parser.add_argument("--recipe", choices=RECIPES, default=RECIPES[0], help=help_text)
-    parser.set_defaults(**dict.fromkeys(_DEFAULTS))  # those of the preset come first
+    parser.set_defaults(**dict.fromkeys(_DEFAULTS))  # None, so that a preset can set them
     parser.add_argument("--bleu-tokenize", default="none", help="sacrebleu's tokeniser; none: at blanks only (none)")
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
     if options.batch_by is None and options.resume and (options.out / VOCABULARY).exists():
-        options.batch_by = "both"  # of a run before there was the option
+        options.batch_by = "both"  # of a run that is older than this option
     if options.recipe == "fairseq":
-        options.batch_by = options.batch_by or "longer"  # as its --max-tokens
+        options.batch_by = options.batch_by or "longer"  # as fairseq's --max-tokens counts
         if options.vocabulary in (None, "bpe") and options.vocabulary_size is None:
             options.vocabulary, options.vocabulary_size = "bpe", FAIRSEQ_PIECES
     for name, value in (_DEFAULTS | PRESETS.get(options.preset, {})).items():
@@ -67,7 +67,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
             setattr(options, name, value)
     job = build_parallel(options, ops, group, replace(TRAINING, steps=STEPS))
     if options.test_stem is not None:
-        bleu([], [], options.bleu_tokenize)  # before the training: sacrebleu must be there after it
+        bleu([], [], options.bleu_tokenize)  # fails before the training if sacrebleu, which the test needs, is missing
     return job
 
 
@@ -80,7 +80,7 @@ def evaluate(
     ops: ModuleType, model: Model, data: Path, settings: dict[str, Any], *, average: int | None = None,
     write: Path | None = None, **search: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return BLEU on the test files, of the models and with the file of `accel.tasks.pairs.outputs_of`."""
+    """Return BLEU on the test for each model of `accel.tasks.pairs.outputs_of`, which writes the file `write`."""
     sources, references = zip(*read_parallel(*tested_files(data, settings)), strict=True)
     outputs = outputs_of(ops, model, lambda each: translations(ops, each, sources, **search), average, write)
     tokenize = settings["bleu_tokenize"]
@@ -88,7 +88,7 @@ def evaluate(
 
 
 def bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]], tokenize: str = "none") -> float:
-    """Return sacrebleu's BLEU in 0..100, of lists of words with one reference each; of no words 0.
+    """Return sacrebleu's BLEU in 0..100 of hypotheses with one reference each, as lists of words; 0 if there are none.
 
     Raises
     ------

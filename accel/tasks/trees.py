@@ -141,11 +141,12 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 def _vocabulary(
     options: argparse.Namespace, reading: Reading, left_out: dict[Path, list[int]]
 ) -> tuple[Vocabulary, tuple[str, ...]]:
-    """Return the run's vocabulary, stored or built on every process, and a note on labels of the validation trees only.
+    """Return the run's vocabulary, and a note on labels that only the validation trees have.
 
-    The words are those of the training trees, the labels those of both treebanks: a label that training does not have
-    is not learned. A txl_terminals has no labels. Both treebanks are read to their end, so that a bad tree is reported
-    before training. `left_out` gets the lines of the trees that are left out.
+    A resumed run reads its stored vocabulary. Otherwise every process builds the vocabulary: the words are those of the
+    training trees, the labels those of both treebanks. A label that the training trees do not have is not learned. A
+    txl_terminals has no labels. Both treebanks are read to their end, so that a bad tree is reported before training.
+    `left_out` gets the lines of the trees that are left out.
     """
     if (old_vocabulary := stored_vocabulary(options)) is not None:
         return old_vocabulary, ()

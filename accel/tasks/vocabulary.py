@@ -1,4 +1,4 @@
-"""The options for a vocabulary of words or pieces, what they mean, and what is said about it."""
+"""The options for a vocabulary of words or pieces, the sizes that they mean, and the line that describes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONTENTS = {
 def add_vocabulary(parser: argparse.ArgumentParser, kind: str, pieces: int = PIECES, most: int | None = None) -> None:
     """Add the options for the kind and the size; `pieces` is the default size of sentencepiece, `most` of classes.
 
-    With `most` sources and targets share the vocabulary, which may also be of bpe.
+    If `most` is given, source and target share the vocabulary, and its kind may also be bpe.
     """
     kinds, of_bpe = (KINDS, "") if most is None else ((*KINDS, BPE), f", of bpe {SUBWORDS}")
     help_text = f"all words; words seen twice, and classes of the others; or pieces (default: {kind})"
@@ -38,7 +38,7 @@ def add_vocabulary(parser: argparse.ArgumentParser, kind: str, pieces: int = PIE
 
 
 def size_of(kind: str, given: int | None, pieces: int = PIECES, most: int | None = None) -> dict[str, Any]:
-    """Return the options of `build` for the size: one that is not given fits the data.
+    """Return the options of `build` for the size; if no size is given, the default is cut to what the data give.
 
     >>> size_of("sentencepiece", None), size_of("sentencepiece", 99), size_of("words", None)
     ({'size': 8192, 'fit': True}, {'size': 99}, {'size': None, 'fit': True})
@@ -65,7 +65,7 @@ def described(vocabulary: Vocabulary) -> str:
 
 @contextmanager
 def open_to_words(option: str = "--vocabulary unknown_classes") -> Iterator[None]:
-    """Add to the error of a word outside a closed vocabulary which option reads any word."""
+    """Add the option that reads any word to the error about a word outside a closed vocabulary."""
     try:
         yield
     except ValueError as error:

@@ -30,7 +30,7 @@ def add_vectors(parser: argparse.ArgumentParser) -> None:
 
 
 class _Files(argparse._AppendAction):
-    """Collects the files of an option; those of the command line replace those of a run's start."""
+    """Collects the files of an option; files on the command line replace the files stored at a run's start."""
 
     def __call__(self, parser: Any, options: Any, value: Any, name: str | None = None) -> None:
         self.files = [*getattr(self, "files", []), value]
@@ -64,7 +64,7 @@ def words_and_tables(options: argparse.Namespace, files: Sequence[Path]) -> tupl
 
 
 def check_tables(tables: Tables, size: int, files: Sequence[Path]) -> None:
-    """Raise ValueError unless the vectors have so many numbers."""
+    """Raise ValueError unless each vector has `size` numbers."""
     width = tables["tables.0"].shape[1]
     if width != size:
         raise refusal("embedding_size", size, f"the vectors of {files[0]} have {width} numbers", f"{width}, or none")

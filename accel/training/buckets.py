@@ -1,9 +1,9 @@
 """The sums of gradients over all processes, which begin while the backward pass still runs.
 
-The gradients of all parameters lie in one flat vector, in the order in which a forward pass reads them as a rule. It is
-cut into buckets from its end to its beginning, the order in which a backward pass ends with them. The sum of a bucket
-begins once its gradients are final, and those of all buckets before it: so every rank begins the same sums in the same
-order, whatever its batch reads.
+The gradients of all parameters lie in one flat vector, usually in the order in which a forward pass reads the
+parameters. The vector is cut into buckets from its end to its beginning: a backward pass usually finishes the gradients
+in this order. The sum of a bucket begins once the gradients of this bucket and of all buckets before it are final. So
+every rank begins the same sums in the same order, whichever parameters its batch uses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Bucket:
 def buckets(places: Mapping[str, slice], most: int) -> list[Bucket]:
     """Return the buckets of a flat vector in the order of their sums: from its end to its beginning.
 
-    A bucket has at most `most` numbers, or one parameter. `places` are those of the parameters, in the vector's order.
+    A bucket has at most `most` numbers, or one larger parameter. `places` are the slices of the parameters in the
+    vector, in the vector's order.
 
     >>> places = {"embedding": slice(0, 9), "in": slice(12, 14), "out": slice(16, 18)}
     >>> [bucket.names for bucket in buckets(places, 6)]
@@ -49,16 +50,16 @@ def buckets(places: Mapping[str, slice], most: int) -> list[Bucket]:
 
 @dataclass
 class Sums:
-    """The sums of one step: `on_final` is what a model's `loss_and_grad` takes; `wait` ends them."""
+    """The sums of one step: a model's `loss_and_grad` takes `on_final`, which begins them; `wait` ends them."""
 
     communicator: Communicator
     gradient: Array
-    waiting: list[Bucket]  # that no sum has begun of, in their order
+    waiting: list[Bucket]  # whose sums have not begun, in the order of the sums
     final: set[str] = field(default_factory=set)
     begun: list[Callable[[], None]] = field(default_factory=list)
 
     def on_final(self, name: str, settle: Settle) -> None:
-        """Begin the sums of all buckets that are final now."""
+        """Note that the gradient of a parameter is final, and begin the sums of all buckets that are final now."""
         self.final.add(name)
         while self.waiting and self.final.issuperset(self.waiting[0].names):
             bucket = self.waiting.pop(0)

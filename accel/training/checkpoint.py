@@ -4,10 +4,10 @@ The tensors are `parameters.<name>`, `<vector>.<name>` for every vector of the o
 `second`), and `memory.<layer>`. All other state is JSON in the file's metadata, under the name of the format. Nothing
 is unpickled.
 
-The JSON also has `digests`: the CRC-32 of the bytes of every tensor, and of the state itself. It finds every changed
-byte, which a network, a memory or a disk may cause; against a forger it is no help. It reads five times as many bytes
-a second as BLAKE2b: 6.8 and 1.3 GB of CPU time (one core of the machine that trains the examples; `python -m timeit`
-on 64 MiB). Checkpoints of older versions have no digests, and are read without.
+The JSON also has `digests`: the CRC-32 of the bytes of every tensor, and of the state itself. It detects bytes that a
+network, a memory or a disk has changed; it does not protect against forgery. It is five times as fast as BLAKE2b: 6.8
+against 1.3 GB per second of CPU time (one core of the machine that trains the examples; `python -m timeit` on 64 MiB).
+Checkpoints of older versions have no digests, and are read without this check.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ADVICE = "; use another checkpoint or a copy of this one"
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint that cannot be written or read; its one line names the file, and the tensor at fault."""
+    """A checkpoint cannot be written or read; the message is one line, and names the file and any tensor at fault."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     temporary = path.with_name(path.name + ".partial")
     try:
         temporary.touch()
-        mode = temporary.stat().st_mode  # for whom the user's files are; those of safetensors are for their owner only
+        mode = temporary.stat().st_mode  # the user's default; safetensors makes files that only their owner can read
         save_file(tensors, temporary, metadata={FORMAT: json.dumps(checkpoint.state | {DIGESTS: digests})})
         temporary.chmod(mode)
         _synchronise(temporary)
@@ -96,7 +96,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def load(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Checkpoint:
-    """Return a checkpoint whose parameters have exactly these names and shapes, and no value that is not finite.
+    """Return a checkpoint whose parameters have exactly these names and shapes, and only finite values.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def _open(path: Path) -> Any:
 
 
 def _state(path: Path, file: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the state, and the digests by the names of the tensors; an old checkpoint has none."""
+    """Return the state, and the digests of the tensors by name; an old checkpoint has no digests."""
     metadata = file.metadata() or {}
     if FORMAT not in metadata:
         raise CheckpointError(f"{path}: is not a {FORMAT!r}: its metadata names {', '.join(metadata) or 'nothing'}")
@@ -159,7 +159,7 @@ def _digest(content: np.ndarray | bytes) -> str:
 
 
 def _digest_of_state(state: dict[str, Any]) -> str:
-    """Return the digest of the state's JSON, which is the same once it was written and read."""
+    """Return the digest of the state's JSON; a state that is written and read again has the same digest."""
     return _digest(json.dumps(state).encode())
 
 

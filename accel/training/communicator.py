@@ -1,7 +1,7 @@
 """Communication of the processes that train one model: sums over all ranks, and broadcasts from rank 0.
 
 There are three transports: none (one process), MPI (mpi4py with NumPy buffers) and NCCL (one GPU a process). Every rank
-makes the same calls in the same order. NCCL works on a stream of its own, so that a GPU computes meanwhile.
+makes the same calls in the same order. NCCL has a separate CUDA stream, so that a GPU computes while it communicates.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Communicator:
     rank: int
     size: int
     all_reduce_sum: Callable[[Array], None]  # replaces the array, in place, by its sum over all ranks
-    broadcast: Callable[[Array], None]  # replaces the array, in place, by that of rank 0
+    broadcast: Callable[[Array], None]  # replaces the array, in place, by the array of rank 0
     begin_sum: Callable[[Array], Callable[[], None]] | None = None  # see the function of this name
 
 
@@ -33,9 +33,10 @@ def serial() -> Communicator:
 
 
 def begin_sum(communicator: Communicator, array: Array) -> Callable[[], None]:
-    """Begin to replace the array, in place, by its sum over all ranks; return what waits for it.
+    """Begin to replace the array, in place, by its sum over all ranks; return a function that waits for the sum.
 
-    Until then nobody may read or write the array. What cannot sum meanwhile sums when one waits.
+    Until that function has been called nobody may read or write the array. A communicator without `begin_sum`, and MPI
+    with an array of a GPU, sum only when it is called.
     """
     if communicator.begin_sum is None:
         return partial(communicator.all_reduce_sum, array)

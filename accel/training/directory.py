@@ -1,8 +1,8 @@
 """The directory of a run: its vocabulary and its options, beside its checkpoints.
 
-Beside `checkpoint.safetensors` and `best.safetensors` are `vocabulary.json` and `config.json`, and in
-`tables.safetensors` what a model reads and does not learn, as word vectors. A checkpoint and the tables hold the digest
-of their vocabulary, so that they cannot be mixed up.
+Beside `checkpoint.safetensors` and `best.safetensors` are `vocabulary.json` and `config.json`. `tables.safetensors`
+holds arrays that a model reads and does not learn, such as word vectors. A checkpoint and the tables hold the digest of
+their vocabulary, so that files of different vocabularies cannot be mixed up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VOCABULARY, SETTINGS, TABLES = "vocabulary.json", "config.json", "tables.safeten
 
 
 def digest(vocabulary: Vocabulary | Words) -> str:
-    """Return the digest of a vocabulary that a checkpoint holds."""
+    """Return the digest by which a checkpoint names its vocabulary: 16 hexadecimal digits."""
     return hashlib.sha256(vocabulary.to_json().encode()).hexdigest()[:16]
 
 
@@ -37,7 +37,7 @@ def write_text(path: Path, text: str) -> None:
     Raises
     ------
     OSError
-        With the name of the file, as on a full disk.
+        If the file cannot be written, as on a full disk; the error names the file.
     """
     with replaced(path) as file:
         file.write(text.encode())
@@ -45,7 +45,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def unchanged_if_refused(directory: Path) -> Iterator[Callable[[], None]]:
-    """Remove what was added to a directory if an error comes before a call of the function that this gives."""
+    """Yield a function; if an error comes before it is called, remove all that was added to the directory."""
     before = set(directory.rglob("*"))
     has_begun: list[bool] = []
     try:
@@ -58,7 +58,7 @@ def unchanged_if_refused(directory: Path) -> Iterator[Callable[[], None]]:
 
 
 def remove_unfinished(directory: Path) -> None:
-    """Remove the files that a killed process had not written to their ends; `.tmp` are those of safetensors."""
+    """Remove the incomplete files and folders of a killed process; safetensors writes the `.tmp` files."""
     for pattern in ("*.partial", "*.temporary", ".tmp??????", "cache/.encoding-*"):
         for path in directory.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -67,9 +67,10 @@ def remove_unfinished(directory: Path) -> None:
 def require_free(directory: Path, *, resume: bool) -> None:
     """Raise TrainingError if a training in a directory would replace the files of a run, or of something else.
 
-    A run has metrics from its first step on. Before that its settings, which a training writes first, mark the
-    directory as its own: those of an export have more entries, and beside imported weights there are parameters. A
-    resumed run reads the vocabulary that is there, and replaces none.
+    A run has metrics from its first step on. If only the settings of a run are there, which a training writes first,
+    the run ended before its first step, and its files may be replaced. An export is refused, for its settings have more
+    entries; so are imported weights, which are parameters beside settings. A resumed run reads the vocabulary of the
+    directory, and does not replace it.
     """
     if any((directory / name).exists() for name in (METRICS, NEWEST)):
         if not resume:
@@ -95,9 +96,10 @@ def _has_begun(directory: Path) -> bool:
 def require_checkpoint(directory: Path) -> None:
     """Raise TrainingError if a run to be resumed has lost its checkpoint.
 
-    The first best parameters are followed by a checkpoint in the same step, see `accel.training.loop`. So a run without
-    both was killed before its first checkpoint, and one with the best parameters alone within that step: then the
-    metrics have no line of it, or the checkpoint is there in part.
+    The step that first saves the best parameters also saves a checkpoint, see `accel.training.loop`. So a run with
+    neither file was killed before its first checkpoint, and can begin anew. A run that has only the best parameters was
+    killed within that step if the metrics have no line of the step, or if a part of the checkpoint is there. Otherwise
+    its checkpoint is lost.
     """
     if (directory / NEWEST).exists() or not (directory / BEST).exists():
         return
@@ -128,7 +130,7 @@ def load_settings(directory: Path) -> tuple[Reading | None, dict[str, Any]]:
 
 
 def load_vocabulary(directory: Path, form: Any = Vocabulary) -> Any:
-    """Return the vocabulary of a run, of the form `Vocabulary` or `Words`."""
+    """Return the vocabulary of a run, an instance of the class `form`."""
     path = directory / VOCABULARY
     try:
         return form.from_json(_read_text(path))
@@ -145,7 +147,7 @@ def save_tables(directory: Path, tables: Mapping[str, Any], vocabulary: Vocabula
 
 
 def load_tables(directory: Path, vocabulary: Vocabulary | Words) -> dict[str, Any]:
-    """Return the arrays that `save_tables` wrote, of the run with this vocabulary."""
+    """Return the arrays that `save_tables` wrote; CheckpointError if they belong to another vocabulary."""
     path = directory / TABLES
     state = read_state(path)
     if state.get("vocabulary") != digest(vocabulary):

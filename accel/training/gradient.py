@@ -1,4 +1,4 @@
-"""The gradient of a step: that of the whole batch, of which processes and micro-batches are parts."""
+"""The gradient of a step, over the whole batch, which is split among processes and into micro-batches."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from accel.training.run import Run, tokens_of
 
 
 def differentiate(run: Run, parts: list[Any]) -> tuple[Array | float, Array | float, Array | float]:
-    """Set the gradient to that of the summed loss of the whole batch, and return this loss, its labels and tokens.
+    """Set `run.gradient` to the gradient of the summed loss of the whole batch.
 
-    They are numbers, or arrays without axes on the device; nobody waits for it.
+    Returns this loss, and the numbers of labels and tokens: numbers, or arrays without axes on the device, for which
+    the host does not wait.
 
-    With several processes the gradients are summed, part by part, while the last backward pass still runs.
-    Micro-batch k of process r draws what process r + k of more processes would draw, k counted in processes.
+    With several processes the gradients are summed, bucket by bucket, while the last backward pass still runs.
+    Micro-batch k of process r, of n processes, has the dropout of process r + k n in a run with more processes.
     """
     xp, group, loss, memories = run.ops.xp, run.communicator, None, []
     seed, whole = mix(run.training.seed, run.step), _counted(run, parts)
@@ -31,7 +32,7 @@ def differentiate(run: Run, parts: list[Any]) -> tuple[Array | float, Array | fl
             run.config,
             run.parameters | run.frozen,
             part,
-            run.memories[number] if number < len(run.memories) else None,  # after the end of an epoch, of fewer parts
+            run.memories[number] if number < len(run.memories) else None,  # an epoch's last batch may have fewer parts
             dropout_seed=mix(seed, group.rank + group.size * number),
             gradients=run.gradients,
             whole=whole,
@@ -56,7 +57,7 @@ def differentiate(run: Run, parts: list[Any]) -> tuple[Array | float, Array | fl
 
 
 def _report(run: Run, part: Any, is_part: bool, tape: Tape) -> None:
-    """Say once how much memory the first batch takes."""
+    """Report once how much memory the first batch, or micro-batch, takes."""
     assert run.report is not None
     saved, n_tokens = saved_bytes(tape, [run.vector]), tokens_of(part)
     n_bytes = run.vector.nbytes + run.gradient.nbytes + sum(vector.nbytes for vector in run.optimizer.vectors.values())
@@ -69,7 +70,7 @@ def _report(run: Run, part: Any, is_part: bool, tape: Tape) -> None:
 
 
 def _counted(run: Run, parts: list[Any]) -> dict[str, int] | None:
-    """Return the sums of the model's counts over all parts of all processes; None if there is but one part."""
+    """Return the sums of the model's `counts` over all parts of all processes; None if it has none, or for one part."""
     if not hasattr(run.model, "counts") or (len(parts) == 1 and run.communicator.size == 1):
         return None
     counts = [run.model.counts(run.config, part) for part in parts]

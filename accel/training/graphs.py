@@ -1,9 +1,10 @@
-"""Training steps as CUDA graphs: captured for a batch, replayed for every other one that the host cannot tell from it.
+"""Training steps as CUDA graphs: captured for one batch, replayed for all batches that look the same to the host.
 
-A graph does the same with the same memory. What changes from step to step is copied into memory that it reads: the
-batch, the numbers of the step (its labels, learning rate and corrections) and the seeds of dropout. All else that the
-host looked at while the step was captured is noted, and compared before a replay: the shapes of the batch and what
-follows from it, the fields of the batch, and where the arrays of the run lie. If it differs, another graph is captured.
+A graph repeats the same kernels on the same device memory. What changes from step to step is copied into memory that
+the graph reads: the batch, the numbers of the step (how many labels, the learning rate, Adam's bias corrections) and
+the seeds of dropout. All else that the host reads while it captures a step is noted, and compared before a replay: the
+shapes of the batch and facts that follow from its arrays, its other fields, and the addresses of the run's arrays. If
+any of it differs, another graph is captured.
 """
 
 from __future__ import annotations
@@ -21,27 +22,27 @@ from accel.training import optimizer
 from accel.training.run import Graphs, Run, TrainingError, tokens_of
 
 SITES = 4096  # places of dropout in a step
-KEPT = 16  # graphs: a further one takes the place of the oldest
+KEPT = 16  # graphs at most: a new one replaces the oldest
 PLAIN = int | float | str | bool | None
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A step that is captured: what it depends on, the memory that it reads and writes, and what replays it."""
+    """A captured step: what it depends on, the arrays that it reads and writes, and the function that replays it."""
 
-    shapes: Any  # of the batch and the memory, and the places of the arrays of the run
-    notes: list[Any]  # what the host took from the batch's arrays
-    looked_at: dict[str, Any]  # and from its fields
-    block: Array  # the memory of the batch
-    memory: list[Array]  # what the step reads of the one before
-    next_memory: list[Array]
+    shapes: Any  # of the batch and the memory, and the addresses of the run's arrays
+    notes: list[Any]  # what the host read from the batch's arrays
+    looked_at: dict[str, Any]  # the batch's other fields that the host read, with their values
+    block: Array  # the device memory of the batch
+    memory: list[Array]  # the memory [rows, d] of each layer before the step
+    next_memory: list[Array]  # the same after the step
     results: Array  # loss, norm, and the results of checks
     checks: Any
     replay: Callable[[], None]
 
 
 class Watched:
-    """A batch whose arrays are those of a graph; it notes what else of the batch is looked at."""
+    """A batch with the arrays of a graph in place of its own; it notes every other field that is read."""
 
     def __init__(self, batch: Any, arrays: Mapping[str, Array]) -> None:
         self.looked_at: dict[str, Any] = {}
@@ -58,16 +59,20 @@ class Watched:
 
 
 def new_graphs(run: Run) -> Graphs:
-    """Return no graphs yet. Raises TrainingError for a run that cannot have any."""
+    """Return an empty collection of graphs, with their inputs.
+
+    Raises TrainingError for a run with several processes or with micro-batches, which cannot have graphs.
+    """
     if run.communicator.size > 1 or run.training.micro_batch is not None:
         raise TrainingError("graphs: they are of one process and of whole batches: leave out --graphs")
     return Graphs(run.ops.Inputs(2 + 3 * len(run.optimizer.parts), SITES))
 
 
 def numbers_by_graph(run: Run, parts: list[Any], rate: float) -> list[float] | None:
-    """Make a step by a graph, and return its loss, labels, tokens and gradient's norm; None if it has none yet.
+    """Make a step by a graph; return its loss, its numbers of labels and tokens, and the gradient's norm.
 
-    The first step of a shape is made without a graph, so that all its kernels are compiled and have run.
+    Returns None if the step must be made without a graph: the first step of a shape, so that all its kernels are
+    compiled and have run; the step that reports its memory; an empty batch.
     """
     (batch,), graphs = parts, run.graphs
     assert graphs is not None
@@ -101,7 +106,10 @@ def numbers_by_graph(run: Run, parts: list[Any], rate: float) -> list[float] | N
 
 
 def _sent(ops: ModuleType, batch: Any) -> tuple[dict[str, str], Any]:
-    """Return of every array of the batch its name among those that were sent with it, and their block of memory."""
+    """Return the names under which the arrays of a batch were sent, by field, and the `Block` that was sent.
+
+    Raises TrainingError if they were not sent together.
+    """
     values = {f.name: getattr(batch, f.name) for f in fields(batch)}
     places = {name: ops.place_of(x) for name, x in values.items() if isinstance(x, ops.xp.ndarray)}
     if not places or any(x is None for x in places.values()) or len({id(x[1]) for x in places.values()}) > 1:
@@ -110,7 +118,7 @@ def _sent(ops: ModuleType, batch: Any) -> tuple[dict[str, str], Any]:
 
 
 def _shapes(run: Run, names: Mapping[str, str], block: Any, memory: list[Array] | None) -> Any:
-    """Return what a graph depends on before it is captured."""
+    """Return the part of what a graph depends on that is known before it is captured."""
     state = run.optimizer
     arrays = [run.vector, run.gradient, *state.vectors.values(), *run.frozen.values()]
     of_memory = tuple((x.shape, x.dtype.str) for x in memory or ())
@@ -119,7 +127,7 @@ def _shapes(run: Run, names: Mapping[str, str], block: Any, memory: list[Array] 
 
 
 def _fits(graph: Graph, shapes: Any, names: Mapping[str, str], batch: Any, arrays: Mapping[str, Array]) -> bool:
-    """Return whether a graph does the step of a batch; raise ValueError if the batch is wrong."""
+    """Return whether a graph can replay the step of a batch; raise ValueError if the batch fails a noted check."""
     if graph.shapes != shapes:
         return False
     if not all(np.array_equal(getattr(batch, name), value) for name, value in graph.looked_at.items()):
@@ -132,7 +140,7 @@ def _captured(
     run: Run, graphs: Graphs, shapes: Any, batch: Any, names: Mapping[str, str], block: Any,
     memory: list[Array] | None, seed: int,
 ) -> Graph:  # fmt: skip
-    """Return the graph of a step: nothing is computed yet."""
+    """Capture a step, and return its graph; nothing is computed before a replay."""
     ops, numbers = run.ops, graphs.inputs.numbers
     arrays = ops.sent(block.copies, block.facts)
     watched = Watched(batch, {name: arrays[names[name]] for name in names})
@@ -153,7 +161,7 @@ def _captured(
             results = ops.xp.concatenate([loss.reshape(1), norm.reshape(1), *firsts])
         if [(x.shape, x.dtype) for x in graph_memory] != [(x.shape, x.dtype) for x in next_memory]:
             return results, next_memory, checks
-        copies = [rows.copy() for rows in next_memory]  # first all of them, for they may be views of `graph_memory`
+        copies = [rows.copy() for rows in next_memory]  # copy all first: they may be views of `graph_memory`
         for place, rows in zip(graph_memory, copies, strict=True):
             place[...] = rows
         return results, graph_memory, checks

@@ -1,7 +1,7 @@
-"""The lock of a run's directory: one process at a time trains there, with several processes the one of rank 0.
+"""The lock of a run's directory: one training at a time writes there; with several processes rank 0 holds the lock.
 
-The system holds the lock (flock), so that it ends with its process, however that ends. The file `run.lock` names the
-process for people and for other hosts, which may not see the system's lock.
+The operating system keeps the lock (flock), and releases it when the process ends, for whatever reason. The file
+`run.lock` names the process for people and for other hosts, which may not see the system's lock.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def locked(directory: Path) -> Iterator[None]:
             path.unlink(missing_ok=True)
             os.close(descriptor)
     finally:
-        with suppress(OSError):  # of the first folder that is not empty
+        with suppress(OSError):  # the first folder that is not empty ends the loop
             for folder in new_folders:
                 folder.rmdir()
 
@@ -62,7 +62,7 @@ def holder(directory: Path) -> Holder | None:
 
 
 def _take(path: Path) -> int:
-    """Return the descriptor of the lock file, locked and with this process in it."""
+    """Lock the lock file, write this process into it, and return its descriptor."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -82,7 +82,7 @@ def _take(path: Path) -> int:
 
 
 def _write(path: Path, descriptor: int) -> None:
-    """Name this process in the locked file; OSError names the file, which is removed, as on a full disk."""
+    """Write this process into the locked file; if that fails, as on a full disk, remove it; OSError names the file."""
     try:
         with named(str(path)):
             os.ftruncate(descriptor, 0)

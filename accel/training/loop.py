@@ -56,7 +56,7 @@ STOPPING = "grove: stopping after this step, which is saved; once more stops at 
 
 
 class Batches(Protocol):
-    """This rank's rows of every global batch, without end; `accel.data.batches.trees.Batches` is one.
+    """An endless iterable of this rank's rows of every global batch, such as `accel.data.batches.trees.Batches`.
 
     An item is a batch, or the list of its micro-batches.
     """
@@ -67,7 +67,7 @@ class Batches(Protocol):
         """Return the position after the last batch given, as a JSON object."""
 
     def restore(self, state: Any) -> None:
-        """Continue from such a position."""
+        """Continue from a position that `state` returned."""
 
 
 def train(
@@ -99,7 +99,7 @@ def train(
     model : a module of `accel.models`
         Its `parameter_shapes`, `initialise`, `loss_and_grad` and `token_logps` are used. If it has `scores`, which also
         returns whether each label is the most probable one, validations show the accuracy. If its losses have
-        denominators beside the labels, its `counts` returns those of a batch by name.
+        denominators other than the number of labels, its `counts` returns those of a batch by name.
     validation : function
         Returns the validation batches, the first of which has an empty memory; None: no validation.
     measure : function
@@ -109,14 +109,14 @@ def train(
     initial : dict of arrays
         Parameters that replace the model's initial ones.
     frozen : dict of arrays
-        What the model reads beside its parameters and does not learn, as `frozen_shapes` of its module names it. It is
-        in no checkpoint: it is the caller's to keep.
+        Arrays that the model reads and does not learn, with the names in `frozen_shapes` of its module. No checkpoint
+        holds them: the caller must keep them.
     resume : bool
         Continue from the directory's checkpoint, if there is one.
     begin : function
-        Called once when everything is checked, before anything is written in the directory.
+        Called once, after all checks and before anything is written in the directory.
     report : function
-        Takes a line about the memory of a token before the first update, and about all memory at the end.
+        Called with a line of text: before the first update about the memory of a token, at the end about all memory.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def _train(
     training, stream = run.training, iter(batches)
     line: dict[str, Any] = {}
     with (
-        np.errstate(over="ignore", invalid="ignore"),  # a loss that is not finite is an error by itself
+        np.errstate(over="ignore", invalid="ignore"),  # a loss that is not finite raises NonFiniteLoss
         open_metrics(directory / METRICS, run.step, run.communicator.rank) as metrics,
         closing(
             shown.progress(
@@ -203,7 +203,7 @@ def _train(
                 metrics.flush()
             is_periodic = is_last or run.step % training.checkpoint_every == 0
             is_due, is_stopped = on_any_rank(run.communicator, run.ops.xp, is_save_due(run), bool(signals))
-            is_due = is_due or (run.best is not None and not run.saved_step)  # so that they never lie alone
+            is_due = is_due or (run.best is not None and not run.saved_step)  # the best parameters need a checkpoint
             if is_periodic and training.keep_checkpoints:
                 keep_parameters(run, directory)
             if is_periodic or is_due or is_stopped:
@@ -254,7 +254,7 @@ def _of_rank_0(run: Run, results: dict[str, float]) -> dict[str, float]:
 
 
 def _has_accuracy(model: ModuleType, config: Any) -> bool:
-    """Return whether a model knows the labels that are the most probable; a model of scores, of one class, does not."""
+    """Return whether a model has an accuracy; a model with one class, which predicts a number, has none."""
     return hasattr(model, "scores") and getattr(config, "n_classes", 0) != 1
 
 

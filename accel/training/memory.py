@@ -1,4 +1,4 @@
-"""The greatest memory of a training, and freed memory that stays with the process.
+"""The peak memory of a training, and freed memory that the process keeps.
 
 Every training step allocates and frees about the same memory. If the C library returns it to the system, the next step
 pays a page fault and zeroing for every page: a fifth of the time of a small model's step.
@@ -16,7 +16,7 @@ _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of malloc.h
 def keep_freed_memory() -> bool:
     """Make malloc reuse freed memory instead of returning it; return whether the C library (glibc) supports this.
 
-    This holds for the whole process, which from then on never shrinks.
+    This holds for the whole process: from then on its memory never shrinks.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -35,9 +35,9 @@ def size(n_bytes: float) -> str:
 
 
 def greatest(ops: ModuleType) -> str:
-    """Return in words the most memory that this process had so far, and that of its GPU if the backend is one of it.
+    """Return in words the peak memory of this process so far, and that of its GPU if the backend uses one.
 
-    The libraries of CUDA have some of their own.
+    Memory that CUDA's libraries allocate for themselves is not counted.
     """
     texts = []
     if sys.platform != "win32":
@@ -45,6 +45,6 @@ def greatest(ops: ModuleType) -> str:
 
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in kB, on a Mac in bytes
         texts.append(f"at most {size(peak * (1 if sys.platform == 'darwin' else 1024))} in this process")
-    if hasattr(ops.xp, "get_default_memory_pool"):  # which gives nothing back, so that its size is the greatest
+    if hasattr(ops.xp, "get_default_memory_pool"):  # the pool never shrinks: its size is the peak
         texts.append(f"{size(ops.xp.get_default_memory_pool().total_bytes() + ops.graph_bytes())} on the GPU")
     return f"memory: {', '.join(texts)}" if texts else ""

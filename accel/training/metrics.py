@@ -9,7 +9,7 @@ from pathlib import Path
 
 from accel.training.run import METRICS
 
-SUFFIX = ".grove"  # of the names of event files, by which a later export knows those that it replaces
+SUFFIX = ".grove"  # ends the names of event files, so that a later export finds those that it replaces
 
 Line = dict[str, float]
 
@@ -62,7 +62,7 @@ def write_events(lines: Sequence[Line], directory: Path, end: float) -> int:
     Raises
     ------
     ModuleNotFoundError
-        Without tensorboardX, which does the format; the message says how to install it.
+        If tensorboardX, which writes the format, is not installed; the message says how to install it.
     """
     try:
         from tensorboardX import SummaryWriter

@@ -16,10 +16,10 @@ from accel.training.settings import TrainingConfig
 
 @dataclass
 class Optimizer:
-    """The state of an optimiser: flat vectors by name, the number of updates, and of those that were averaged.
+    """The state of an optimiser: flat vectors by name, the number of updates, and the number of averaged updates.
 
-    Adam has the vectors "first" and "second", its two moments; NT-ASGD has "average" once it averages. Each of the
-    `parts` of the vectors has a factor of the learning rate.
+    Adam has the vectors "first" and "second", its two moments; NT-ASGD has "average" once it averages. `parts` are
+    slices of the vectors, each with a factor of the learning rate.
     """
 
     settings: TrainingConfig
@@ -56,7 +56,7 @@ def start(
 
 
 def start_average(state: Optimizer, parameters: Array) -> None:
-    """Make NT-ASGD average the parameters from the next update on, without those that it has averaged before."""
+    """Make NT-ASGD begin an average with the parameters after the next update; an earlier average is dropped."""
     state.vectors["average"], state.averaged = parameters.copy(), 0
 
 
@@ -65,10 +65,10 @@ def update(
 ) -> None:
     """Move the flat `parameters` one step against `scale * gradient`, in place; the gradient is overwritten.
 
-    The scale may be an array without axes on the device. Weight decay is added to the scaled gradient, as a penalty
-    would be; the decay "decoupled" multiplies parameters by 1 - rate * weight_decay before the step in its place
-    (Loshchilov and Hutter 2019; PyTorch's AdamW). NT-ASGD is PyTorch's ASGD without decay term (lambd 0, t0 0): its
-    average is the mean of the parameters after each averaged update but the first.
+    The scale may be an array without axes on the device. Weight decay is added to the scaled gradient, like the
+    gradient of a penalty; the decay "decoupled" multiplies the parameters by 1 - rate * weight_decay before the step
+    instead (Loshchilov and Hutter 2019; PyTorch's AdamW). NT-ASGD is PyTorch's ASGD without decay term (lambd 0, t0 0):
+    its average is the mean of the parameters after each averaged update but the first.
     """
     state.step += 1
     rates = [rate * factor for _, factor in state.parts]
@@ -77,7 +77,10 @@ def update(
 
 
 def of_step(ops: ModuleType, state: Optimizer, rate: float) -> list[float]:
-    """Return the numbers of the next step: for every part three that `apply` takes, then the number of averages."""
+    """Return the numbers of the next step that `apply` takes.
+
+    These are for every part its rate and Adam's two bias corrections, then the number of averaged updates.
+    """
     settings, step = state.settings, state.step + 1
     is_adam = settings.optimizer == "adam"
     factors = ops.corrections(settings.beta1, settings.beta2, step) if is_adam else (0.0, 0.0)
@@ -94,10 +97,11 @@ def apply(
     scale: float | Array,
     averaged: float | Array,
 ) -> None:
-    """Change the arrays of a step. The rates, and how many parameters were averaged, may be arrays of the device.
+    """Move the parameters one step, and update the vectors of the state, in place; the gradient is overwritten.
 
-    These are for every part [3], as `of_step` returns them, and an array without axes. What follows from the state's
-    own counts is whether there were averages before.
+    `rates` has for every part its rate, or an array [3] on the device with the numbers of `of_step`. `averaged`, the
+    number of averaged updates, may be an array without axes on the device. Whether an average exists already follows
+    from `state.averaged` on the host.
     """
     settings = state.settings
     is_decoupled = settings.decay == "decoupled"
@@ -134,15 +138,15 @@ def apply(
 
 
 def _as_number_of(array: Array, number: float | Array) -> Any:
-    """Return a number that leaves the type of the array as it is when they are multiplied."""
+    """Return the number in such a type that its product with the array has the array's type."""
     return number.astype(array.dtype) if hasattr(number, "astype") else number
 
 
 def clipped(ops: ModuleType, gradient: Array, n_labels: float | Array, clip_norm: float | None) -> tuple[Any, Any]:
-    """Return the length of the mean gradient over labels, and the factor that makes a summed gradient that mean.
+    """Return the norm of the mean gradient over labels, and the factor that turns the summed gradient into this mean.
 
-    The flat gradient is summed over the labels, of which there may be none. The factor limits the length of the mean to
-    about `clip_norm`. Of a GPU's gradient both stay there, arrays without axes; a backend may have a kernel for it.
+    The flat gradient is summed over the labels; there may be none. The factor also limits the norm of the mean to about
+    `clip_norm`. On a GPU both results are arrays without axes on the device; a backend may have a kernel for them.
     """
     if hasattr(ops, "clipped"):
         of_backend: tuple[Any, Any] = ops.clipped(gradient, n_labels, clip_norm)

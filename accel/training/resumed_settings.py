@@ -14,15 +14,15 @@ FREE = (
 )  # fmt: skip
 """The settings of training that may change when a run is resumed."""
 FOLLOW_STEPS = ("warmup_steps",)
-"""Those that may change with the number of steps, from which a task may derive them."""
+"""The settings that may change when the number of steps changes: a task may derive them from it."""
 
-Change = tuple[Any, Any]  # of a setting: the saved value, and that of now
+Change = tuple[Any, Any]  # the saved value of a setting, and its present value
 
 
 def changes(saved: Mapping[str, Any], config: Any, training: TrainingConfig) -> dict[str, Change]:
     """Return the settings of model and training by name that differ from those in the state of a checkpoint.
 
-    A setting that an older run lacks was at its default, or at the value in `FORMER` of the settings.
+    A setting that the checkpoint of an older version lacks had its default, or its value in `FORMER` of its class.
     """
     different = {}
     for settings, old in ((config, saved.get("config", {})), (training, saved.get("training", {}))):
@@ -36,8 +36,8 @@ def changes(saved: Mapping[str, Any], config: Any, training: TrainingConfig) -> 
 def results(saved: Mapping[str, Any], training: TrainingConfig) -> list[float]:
     """Return the results of the validations so far, for a run that goes on from the state of a checkpoint.
 
-    The last step is validated in any case. Where more steps follow it, the run is that of so many steps from the
-    beginning on, so that an additional result does not count.
+    The last step is always validated. If the run now gets more steps, this result is dropped unless a validation is due
+    at that step anyway: so the run has the results of a run that had the larger number of steps from its beginning.
     """
     values, before = list(saved.get("results", [])), saved.get("training", {})
     is_lengthened = saved["step"] == before.get("steps", 0) < training.steps
@@ -45,5 +45,5 @@ def results(saved: Mapping[str, Any], training: TrainingConfig) -> list[float]:
 
 
 def may_change(name: str, different: Mapping[str, Change]) -> bool:
-    """Return whether a resumed run may have another value of a setting, with these differences in all."""
+    """Return whether a resumed run may change a setting; `different` has all settings that change."""
     return name in FREE or (name in FOLLOW_STEPS and "steps" in different)

@@ -40,7 +40,7 @@ class Graphs:
 
 
 def tokens_of(batch: Any) -> int:
-    """Return the number of tokens of a batch, without those of a padding."""
+    """Return the number of tokens of a batch, without padding."""
     return int(getattr(batch, "n_tokens", len(batch.ids)))
 
 
@@ -66,14 +66,14 @@ class Run:
     description: dict[str, Any]  # the part of the checkpoint's state that does not change
     frozen: dict[str, Array] = field(default_factory=dict)  # arrays that the model reads, and that are not learned
     memories: list[list[Array]] = field(default_factory=list)  # of every micro-batch; none before the first step
-    results: list[float] = field(default_factory=list)  # of all validations: what `select` names
+    results: list[float] = field(default_factory=list)  # of all validations so far, in the measure that `select` names
     best: float | None = None  # the best of them
-    graphs: Graphs | None = None  # of steps, where a GPU is to replay them
+    graphs: Graphs | None = None  # the CUDA graphs of steps, if a GPU is to replay them
     report: Callable[[str], None] | None = None  # takes a line about memory, at the first step
     clock: float = field(default_factory=time.perf_counter)  # when the last step ended
     saved_step: int = 0  # the step that was last saved
-    saved: float = field(default_factory=time.perf_counter)  # when it was, or the run began
-    saving: float = 0.0  # the seconds that it took
+    saved: float = field(default_factory=time.perf_counter)  # the time of that save, or of the run's start
+    saving: float = 0.0  # the seconds that the last save took
 
     @property
     def step(self) -> int:
@@ -97,7 +97,7 @@ class Run:
         )
 
     def kept(self) -> str:
-        """Return in words what is kept when a loss is not finite, and what to type: a resumed run keeps its rate."""
+        """Return in words which checkpoint is kept, and what to type: a run that has one cannot change its rate."""
         lower = f"below {self.training.maximum_rate:g}"
         if self.saved_step:
             checkpoint = f"the checkpoint of step {self.saved_step:,} is kept"
@@ -105,16 +105,16 @@ class Run:
         return f"nothing was saved before; try a lower rate: --resume --set maximum_rate=VALUE, {lower}"
 
     def parameters_to_use(self) -> dict[str, Array]:
-        """Return the parameters to validate: the averages, once there are some."""
+        """Return the arrays to validate with: `learned_to_use` and the frozen arrays."""
         return self.learned_to_use() | self.frozen
 
     def learned_to_use(self) -> dict[str, Array]:
-        """Return those of them that are learned."""
+        """Return the learned parameters to validate: their averages, once there are some."""
         average = self.optimizer.vectors.get("average")
         return self.parameters if average is None else self.views(average)
 
     def views(self, vector: Array) -> dict[str, Array]:
-        """Return the parts of a vector, of which each belongs to a parameter, by the parameters' names."""
+        """Return the parts of a flat vector, by the names of the parameters that they belong to."""
         shapes = {name: value.shape for name, value in self.parameters.items()}
         return named_views(vector, shapes, multiple_of(self.ops, vector.itemsize))
 
@@ -129,7 +129,7 @@ def start(
     replaced: Mapping[str, np.ndarray] | None = None,
     frozen: Mapping[str, np.ndarray] | None = None,
 ) -> Run:
-    """Return a run before its first step, with the same parameters on every rank; `replaced` ones are not drawn."""
+    """Return a run before its first step, equal on every rank; parameters in `replaced` replace the drawn ones."""
     shapes = model.parameter_shapes(config)
     initial = model.initialise(config, training.seed) | dict(replaced or {})
     multiple = multiple_of(ops, np.result_type(*initial.values()).itemsize)
@@ -160,7 +160,7 @@ def start(
 
 
 def is_save_due(run: Run) -> bool:
-    """Return whether the last save is long ago; saving takes at most a twentieth of the time."""
+    """Return whether `checkpoint_seconds` have passed since the last save; at most 1/20 of the time is for saving."""
     return time.perf_counter() - run.saved >= max(run.training.checkpoint_seconds, 20 * run.saving)
 
 
@@ -196,21 +196,21 @@ def _joined(xp: ModuleType, parts: tuple[Array, ...]) -> Array:
 
 
 def _memory_rows(run: Run) -> list[Any]:
-    """Return the rows of every rank's memory: a number, or with micro-batches a list of them."""
+    """Return how many rows every rank's memory has: a number, or with micro-batches a list of numbers."""
     rows = [len(memory[0]) for memory in run.memories]
     ranks = all_gather(run.communicator, run.ops.xp, run.ops.xp.asarray(rows, dtype=np.int64))
     return [parts[0] if len(parts) == 1 else parts for parts in (rank.tolist() for rank in ranks)]
 
 
 def write(run: Run, path: Path, contents: Callable[[], Checkpoint]) -> None:
-    """Save on rank 0; if it fails, raise on every rank."""
+    """Save a checkpoint on rank 0; if that fails, raise CheckpointError on every rank."""
     error: CheckpointError | None = None
     if run.communicator.rank == 0:
         try:
             save(path, contents())
         except CheckpointError as reason:
             error = reason
-            if not (path.parent / NEWEST).exists():  # nothing can be resumed: the run is to begin anew
+            if not (path.parent / NEWEST).exists():  # nothing can be resumed: the run must begin anew
                 (path.parent / BEST).unlink(missing_ok=True)
     if any(on_any_rank(run.communicator, run.ops.xp, error is not None)):
         raise error or CheckpointError(f"{path}: not saved; see the error of rank 0")
@@ -287,7 +287,7 @@ def open_metrics(path: Path, step: int, rank: int) -> IO[str]:
 
 
 def on_any_rank(communicator: Communicator, xp: ModuleType, *conditions: bool) -> tuple[bool, ...]:
-    """Return of each condition whether it holds on one rank at least; waits for all."""
+    """Return for each condition whether it holds on at least one rank; waits for all ranks."""
     if communicator.size == 1:
         return conditions
     counts = xp.asarray(conditions, dtype=xp.float64)

@@ -35,7 +35,7 @@ def learning_rate(
 
 
 def noam(step: int, *, warmup: int, maximum: float) -> float:
-    """Return the rate of update `step`: linear up to `maximum` at the `warmup`-th, then as one over the square root.
+    """Return the rate of update `step`: linear up to `maximum` at the `warmup`-th, then falling as 1 / sqrt(step + 1).
 
     Examples
     --------
@@ -83,7 +83,7 @@ def has_ended(results: Sequence[float], *, after: int, highest: bool) -> bool:
 
 
 def restarts(results: Sequence[float], *, nonmonotone: int, at: int) -> bool:
-    """Return whether NT-ASGD begins a new average after the last result: number `at`, and it averages already.
+    """Return whether NT-ASGD begins a new average after the last result: this is number `at`, and it averages already.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def restarts(results: Sequence[float], *, nonmonotone: int, at: int) -> bool:
 
 
 def ends_after_restart(results: Sequence[float], *, nonmonotone: int, at: int) -> bool:
-    """Return whether the losses of the average that began after result number `at` stall, too; 0: never.
+    """Return whether the losses of the average that began after result number `at` stall, too; with `at` 0 never.
 
     Examples
     --------
@@ -111,8 +111,8 @@ def ends_after_restart(results: Sequence[float], *, nonmonotone: int, at: int) -
 def stalled(results: Sequence[float], nonmonotone: int) -> bool:
     """Return whether NT-ASGD begins to average: the last loss is worse than the best of all early ones.
 
-    Early are all but the `nonmonotone` results just before the last one (Merity, Keskar and Socher 2018, Algorithm 1,
-    as their code has it).
+    Early are all results before the last one, without the `nonmonotone` results just before it (Merity, Keskar and
+    Socher 2018, Algorithm 1, as their code has it).
 
     Examples
     --------

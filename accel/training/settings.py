@@ -57,7 +57,7 @@ class TrainingConfig:
     clip_norm: float | None = 3.0
     validate_every: int = 500
     checkpoint_every: int = 500
-    checkpoint_seconds: float = 120.0  # a checkpoint also when the last one is so old
+    checkpoint_seconds: float = 120.0  # save also when the last checkpoint is this old
     seed: int = 0
     optimizer: str = "adam"  # or "sgd", or "nt_asgd": averaged as soon as the validation loss stalls
     beta1: float = 0.9
@@ -73,12 +73,12 @@ class TrainingConfig:
     least_rate: float = 0.0  # below which the rate does not fall on a plateau
     stop_after: int = 0  # validations in a row without progress that end the training; 0: never
     nonmonotone: int = 5  # validations that NT-ASGD waits
-    restart_after: int = 0  # the validation after which NT-ASGD averages anew, until it stalls once more; 0: none
-    select: str = "loss"  # or one of `SELECTIONS`: the validation result of the best checkpoint and the plateau
+    restart_after: int = 0  # the validation at which NT-ASGD begins a new average; its stall ends the training; 0: none
+    select: str = "loss"  # one of `SELECTIONS`: the validation result that decides on best checkpoint and plateau
     keep_checkpoints: int = 0  # how many of the last checkpoints to keep, each under its step, for an average
-    recompute: bool = False  # layers in the backward pass, instead of keeping their arrays
+    recompute: bool = False  # compute layers again in the backward pass, instead of keeping their arrays
     precision: str = "float32"  # or "tf32", "bf16": of the factors of matrix products on a GPU, see `grove train`
-    micro_batch: int | None = None  # rows of a process's batch, or their size, in memory at a time; None: all
+    micro_batch: int | None = None  # of a process's batch in memory at a time, in the unit of `batch_size`; None: all
 
     def __post_init__(self) -> None:
         one, zero = at_least(1), at_least(0)
@@ -108,12 +108,12 @@ class TrainingConfig:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the rates do not depend on the number of steps, so that a run with more of them is the same run."""
+        """Whether the rates do not depend on the number of steps, so that a longer run begins with the same steps."""
         return self.schedule not in ("cosine", "linear")
 
     @property
     def warmup(self) -> int:
-        """The steps of the warm-up: `warmup_steps`, or a tenth of the steps where a falling rate has no room for them.
+        """The steps of the warm-up: `warmup_steps`, or a tenth of `steps` if "cosine" or "linear" cannot fit them.
 
         >>> [TrainingConfig(steps=steps, warmup_steps=30).warmup for steps in (300, 31, 30, 20, 5)]
         [30, 30, 3, 2, 0]
@@ -136,7 +136,7 @@ class TrainingConfig:
         return f"{text}; {rises} {self.warmup:,} of them{reason}"
 
     def unread(self, names: Iterable[str], *, has_validation: bool) -> tuple[str, ...]:
-        """Return a line about settings among these names that nothing reads, and one about what needs a validation.
+        """Return up to two lines: the settings among `names` that nothing reads, and what a missing validation changes.
 
         >>> TrainingConfig(schedule="constant", warmup_steps=9).unread(["warmup_steps", "steps"], has_validation=True)
         ('not read: warmup_steps=9 (schedule=constant)',)
@@ -162,7 +162,7 @@ class TrainingConfig:
         return tuple(f"{name}: {', '.join(parts)}" for name, parts in lines.items() if parts)
 
     def rate(self, step: int) -> float:
-        """Return the learning rate of update `step`, counted from 0, before the factor of the validations."""
+        """Return the learning rate of update `step`, counted from 0, without the factor that validations give."""
         if self.schedule == "noam":
             return noam(step, warmup=self.warmup_steps, maximum=self.maximum_rate)
         if self.may_go_on:

@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(KeyboardInterrupt):
-    """A training that the signal of that number has ended, after it was saved or not."""
+    """A training was ended by the signal `number`; `is_saved` says whether its last step was saved."""
 
     def __init__(self, message: str, number: int = signal.SIGINT, is_saved: bool = False) -> None:
         super().__init__(message)
@@ -22,9 +22,9 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def noted(notice: str) -> Iterator[list[int]]:
-    """Note signals in a list instead of stopping, and write `notice` on stderr; the second one stops at once.
+    """Yield a list; a first Ctrl-C or SIGTERM is added to it, and `notice` written on stderr; a second raises Stopped.
 
-    A signal that came after the last look at the list stops at the end.
+    If the list is not empty at the end of the context, Stopped is raised there.
     """
     numbers: list[int] = []
 
@@ -43,7 +43,7 @@ def noted(notice: str) -> Iterator[list[int]]:
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """Make SIGTERM stop the process as Ctrl-C does, so that temporary files are removed."""
+    """Raise Stopped at SIGTERM or Ctrl-C, so that temporary files are removed."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise Stopped("terminated" if number == signal.SIGTERM else "interrupted", number)
@@ -54,7 +54,7 @@ def raised() -> Iterator[None]:
 
 @contextmanager
 def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle both signals so; those that this process ignores, and those of other threads, are left alone."""
+    """Call `handler` for both signals, except those that the process ignores; outside the main thread do nothing."""
     former = {}
     try:
         if threading.current_thread() is threading.main_thread():

@@ -1,6 +1,6 @@
 """One update of a training: the gradient, its clipping, the optimizer, and the step's line of metrics.
 
-Nobody waits for a GPU until everything is asked of it: loss, norm and the results of checks come back together.
+The host waits for a GPU only after it has launched all kernels: loss, norm and results of checks come back together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from accel.training.gradient import differentiate
 from accel.training.graphs import numbers_by_graph
 from accel.training.run import Run, TrainingError
 
-NOT_FINITE = "NaN or infinity"  # what operations say of an argument; the data of a batch are finite
+NOT_FINITE = "NaN or infinity"  # in operations' errors; a batch is always finite, so that the training has diverged
 
 
 class NonFiniteLoss(TrainingError):
@@ -30,7 +30,7 @@ class NonFiniteLoss(TrainingError):
 def make_step(run: Run, batch: Any) -> dict[str, Any]:
     """Run one update, and return its line of metrics.
 
-    Raises NonFiniteLoss after the update, which leaves the parameters of the run without use.
+    Raises NonFiniteLoss after the update; the parameters of the run are useless then.
     """
     training, step = run.training, run.step
     if training.micro_batch is not None and not isinstance(batch, list):
@@ -60,7 +60,7 @@ def make_step(run: Run, batch: Any) -> dict[str, Any]:
 
 
 def _computed(run: Run, parts: list[Any], rate: float) -> list[float]:
-    """Change the parameters, and return the loss of the whole batch, its labels and tokens, and the gradient's norm."""
+    """Change the parameters; return the batch's loss, its numbers of labels and tokens, and the gradient's norm."""
     with nullcontext() if run.ops.xp is np else run.ops.deferred_checks() as checks:
         with run.ops.narrowed_once(run.vector) if hasattr(run.ops, "narrowed_once") else nullcontext():
             loss, labels, tokens = differentiate(run, parts)
@@ -70,7 +70,7 @@ def _computed(run: Run, parts: list[Any], rate: float) -> list[float]:
 
 
 def _numbers(ops: ModuleType, values: Sequence[Array | float], checks: Any) -> list[float]:
-    """Return numbers, some of which are on the device, on the host; raise ValueError if a check failed."""
+    """Return all values as floats on the host, wherever they are; raise ValueError if a check failed."""
     there = [x for x in values if isinstance(x, ops.xp.ndarray)]
     if not there:
         return [float(x) for x in values]

@@ -1,4 +1,4 @@
-"""Numbers below the smallest normal float as zeros, while a training runs.
+"""Subnormal numbers, which are below the smallest normal float, become zeros while a training runs.
 
 A parameter without a gradient, such as those of the last chunk of FastTrees and ON-LSTM, which no gate writes, decays
 until it is subnormal, and stays so. Intel's processors take some hundred cycles for each operation on one: a step of
@@ -14,11 +14,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-_FLAGS = 0x8040  # of the register MXCSR: results and arguments
-_WORD = 7  # of the C library's `fenv_t` for x86-64, where this register stands
+_FLAGS = 0x8040  # bits of the register MXCSR: subnormal results, and arguments, become 0
+_WORD = 7  # the word of the C library's `fenv_t` for x86-64 that holds this register
 
 for _dtype in (np.float32, np.float64):
-    np.finfo(_dtype)  # NumPy keeps what it measures here, and warns if it measures without subnormals
+    np.finfo(_dtype)  # NumPy caches what it measures here, and warns if it measures without subnormals
 
 
 @contextmanager
