@@ -13,30 +13,30 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 
 
 def host(array: Array) -> np.ndarray:
-    """Return the array in the memory of the host; an array that is or was there is not copied."""
+    """Return the array in the memory of the host. A copy from the GPU is made only if the host has none."""
     if isinstance(array, np.ndarray):
         return array
-    from accel.cuda.support import known  # loaded long ago, for the array is of a GPU
+    from accel.cuda.support import known  # already loaded, since the array is on a GPU
 
     return known.host(array)
 
 
 def fact(compute: Callable[..., Any], *arrays: Array) -> Any:
-    """Return what `compute` makes of arrays on the host: a number, or None for a check, which raises an error.
+    """Return the result of `compute` on host copies of the arrays: a number, or None for a check, which may raise.
 
-    The batches that share a CUDA graph have the same facts; of arrays that `host` returns they have every number.
+    Batches share a CUDA graph only if their facts are equal. An array that `host` returned is such a fact as a whole.
     """
     if all(isinstance(array, np.ndarray) for array in arrays):
         return compute(*arrays)
-    from accel.cuda.support import known  # loaded long ago, for an array is of a GPU
+    from accel.cuda.support import known  # already loaded, since an array is on a GPU
 
     return known.fact(compute, *arrays)
 
 
 def on_device(ops: ModuleType, arrays: Mapping[str, np.ndarray], **uses: Any) -> dict[str, Array]:
-    """Return the arrays of a batch by name in the memory of a backend; nobody may change them.
+    """Return the arrays of a batch, by name, in the memory of a backend; nobody may change them.
 
-    A GPU gets them in one copy, with what follows from them for their `uses`: see `accel.cuda.support.batches`.
+    A GPU gets them in one copy, with what is computed from them for their `uses`: see `accel.cuda.support.batches`.
     """
     return dict(arrays) if ops.xp is np else ops.from_host(arrays, **uses)
 
@@ -61,7 +61,7 @@ def offsets_of(lengths: Iterable[int] | np.ndarray) -> np.ndarray:
 
 
 def multiple_of(ops: ModuleType, itemsize: int) -> int:
-    """Return the multiple of numbers of this size at which the arrays of a flat vector begin on a backend.
+    """Return n: on this backend, the arrays of a flat vector begin at multiples of n numbers of `itemsize` bytes.
 
     A GPU reads and writes 16 bytes at once, and its tensor cores read tiles, only where they are aligned.
     """
@@ -69,7 +69,7 @@ def multiple_of(ops: ModuleType, itemsize: int) -> int:
 
 
 def places(shapes: Mapping[str, tuple[int, ...]], multiple: int = 1) -> tuple[dict[str, slice], int]:
-    """Return where arrays lie in a flat vector, each from a multiple of so many numbers on, and the vector's length.
+    """Return the slice of each array in a flat vector, and the vector's length; `multiple` divides where slices begin.
 
     >>> places({"a": (2, 3), "b": (1,)}, 4)
     ({'a': slice(0, 6, None), 'b': slice(8, 9, None)}, 12)
@@ -96,7 +96,7 @@ def named_views(vector: Array, shapes: Mapping[str, tuple[int, ...]], multiple: 
 
 
 def packed(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], multiple: int = 1) -> np.ndarray:
-    """Return arrays of the host as one flat vector, of which `named_views` are the parts; zeros lie between them."""
+    """Return arrays of the host as one flat vector, which `named_views` splits again; zeros fill the gaps."""
     of_name, total = places(shapes, multiple)
     vector = np.zeros(total, np.result_type(*(arrays[name].dtype for name in shapes)))
     for name, place in of_name.items():

@@ -20,7 +20,7 @@ Parameters = Mapping[str, Variable]
 
 @dataclass
 class DropoutSites:
-    """The places of a forward pass with dropout, numbered as they are reached; with seed None nothing is dropped."""
+    """The places of dropout in a forward pass, numbered in the order of the pass; with seed None nothing is dropped."""
 
     seed: int | None
     count: int = 0
@@ -31,7 +31,7 @@ class DropoutSites:
         return self.at(site, rate)
 
     def part(self) -> DropoutSites:
-        """Return the places of a part of the pass, which is one place of this one, however many it has."""
+        """Return the places of a part of the pass; here the part counts as one place, however many places it has."""
         site, self.count = self.count, self.count + 1
         return DropoutSites(None if self.seed is None else mix(self.seed, site))
 
@@ -47,9 +47,9 @@ def dropout(tape: Tape, x: Variable, rate: float, sites: DropoutSites) -> Variab
 
 
 def word_dropout(tape: Tape, x: Variable, ids: Array, n_words: int, rate: float, sites: DropoutSites) -> Variable:
-    """Return x with the rows of some of the n words dropped, the others scaled up; row i is of word ids[i].
+    """Return x with all rows of some of the n words dropped and the other rows scaled up; row i is of word ids[i].
 
-    A backend may have an operation without a mask.
+    A backend may have an op that needs no mask.
     """
     draw = sites.draw(rate)
     if not draw["rate"]:
@@ -61,13 +61,16 @@ def word_dropout(tape: Tape, x: Variable, ids: Array, n_words: int, rate: float,
 
 
 def locked_dropout(tape: Tape, x: Variable, offsets: Array, rate: float, sites: DropoutSites) -> Variable:
-    """Return x with features dropped, the same ones in all rows of a sequence; `offsets` say where these begin."""
+    """Return x with features dropped, the same in all rows of a sequence, and the others scaled up.
+
+    `offsets` [B + 1] say where the sequences begin.
+    """
     draw = sites.draw(rate)
     return tape.op("locked_dropout", x, offsets, draw["rate"], draw["seed"]) if draw["rate"] else x
 
 
 def weight_drop(tape: Tape, weight: Variable, rate: float, sites: DropoutSites) -> Variable:
-    """Return a weight with elements dropped, the others as they are; where nothing is dropped, all times 1 - rate."""
+    """Return a weight with elements dropped and the others unchanged; if the seed is None, all of it times 1 - rate."""
     if not rate:
         return weight
     draw = sites.draw(rate)
@@ -82,7 +85,7 @@ def linear(tape: Tape, p: Parameters, weight: str, x: Variable, bias: str | None
 
 
 def project(tape: Tape, p: Parameters, prefix: str, x: Variable) -> Variable:
-    """Return x @ weight.T + bias, the weight with a row for each output."""
+    """Return x @ weight.T + bias; the weight has a row for each output."""
     return tape.project(x, p[prefix + ".weight"], p[prefix + ".bias"])
 
 
@@ -102,7 +105,7 @@ def residual_layer_norm(
 def linear_relu(
     tape: Tape, x: Variable, weight: Variable, bias: Variable, rate: float, sites: DropoutSites
 ) -> Variable:
-    """Return dropout(max(x @ weight + bias, 0)). A backend may have all but the product in one."""
+    """Return dropout(max(x @ weight + bias, 0)). A backend may have one op for all but the product."""
     draw = sites.draw(rate)
     if hasattr(tape.ops, "dropped_bias_relu"):
         return tape.op("dropped_bias_relu", tape.linear(x, weight), bias, draw["rate"], draw["seed"])
@@ -111,7 +114,7 @@ def linear_relu(
 
 
 def residual_sum(tape: Tape, x: Variable, y: Variable, rate: float, sites: DropoutSites) -> Variable:
-    """Return x + dropout(y). A backend may have it in one."""
+    """Return x + dropout(y). A backend may have one op for it."""
     draw = sites.draw(rate)
     if hasattr(tape.ops, "residual_sum"):
         return tape.op("residual_sum", x, y, draw["rate"], draw["seed"])
@@ -121,7 +124,7 @@ def residual_sum(tape: Tape, x: Variable, y: Variable, rate: float, sites: Dropo
 def residual_linear(
     tape: Tape, x: Variable, y: Variable, weight: Variable, bias: Variable, rate: float, sites: DropoutSites
 ) -> Variable:
-    """Return x + dropout(y @ weight + bias). A backend may have all but the product in one."""
+    """Return x + dropout(y @ weight + bias). A backend may have one op for all but the product."""
     if not hasattr(tape.ops, "biased_residual_sum"):
         return residual_sum(tape, x, tape.linear(y, weight, bias), rate, sites)
     draw = sites.draw(rate)
@@ -136,7 +139,7 @@ def feed_forward(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: floa
 def feed_forward_hidden(
     tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites
 ) -> Variable:
-    """Return dropout(gelu(in(x))), of a linear map with a bias."""
+    """Return dropout(gelu(in(x))); `in` is a linear map with a bias."""
     return _dropped(tape, "bias_gelu", tape.linear(x, p[prefix + ".in"]), p[prefix + ".in_bias"], rate, sites)
 
 
@@ -146,12 +149,12 @@ def mlp(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites:
 
 
 def mlp_hidden(tape: Tape, p: Parameters, prefix: str, x: Variable, rate: float, sites: DropoutSites) -> Variable:
-    """Return dropout(erf_gelu(in(x))), of a linear map with a bias."""
+    """Return dropout(erf_gelu(in(x))); `in` is a linear map with a bias."""
     return _dropped(tape, "bias_erf_gelu", tape.linear(x, p[prefix + ".in"]), p[prefix + ".in_bias"], rate, sites)
 
 
 def _dropped(tape: Tape, name: str, x: Variable, bias: Variable, rate: float, sites: DropoutSites) -> Variable:
-    """Return the op of this name with elements dropped: one op of a backend that has both in one."""
+    """Return the output of the op of this name, after dropout. A backend may have one op for both."""
     draw = sites.draw(rate)
     if draw["rate"] and hasattr(tape.ops, f"dropped_{name}"):
         return tape.op(f"dropped_{name}", x, bias, draw["rate"], draw["seed"])
@@ -160,7 +163,7 @@ def _dropped(tape: Tape, name: str, x: Variable, bias: Variable, rate: float, si
 
 
 def projections(tape: Tape, p: Parameters, prefix: str, rows: Mapping[str, Variable]) -> list[Variable]:
-    """Return the rows times the matrix of each name; those of the same rows are multiplied at once.
+    """Return, for each name, its rows times its matrix; matrices with the same rows may be multiplied at once.
 
     A matrix has a bias if the parameters hold one.
     """
@@ -186,7 +189,7 @@ def self_attention(
     tape: Tape, p: Parameters, prefix: str, x: Variable, values: Variable, n_heads: int, offsets: Array,
     draw: dict[str, Any], causal: bool = False, turn: Turn | None = None,
 ) -> Variable:  # fmt: skip
-    """Return the attention of the rows of each sequence to one another, by a linear map of `attended`.
+    """Return the self-attention of each sequence: the output matrix applied to the result of `attended`.
 
     A matrix has a bias if the parameters hold one.
     """
@@ -198,9 +201,9 @@ def attended(
     tape: Tape, p: Parameters, prefix: str, x: Variable, values: Variable, n_heads: int, offsets: Array,
     draw: dict[str, Any], causal: bool = False, turn: Turn | None = None,
 ) -> Variable:  # fmt: skip
-    """Return what the heads of attention see, side by side; `turn` rotates the queries and keys of x.
+    """Return the outputs of the attention heads, side by side; `turn` rotates the queries and keys of x.
 
-    `draw` is the dropout of the weights. A matrix has a bias if the parameters hold one.
+    `draw` is the rate and seed of the dropout of attention weights. A matrix has a bias if the parameters hold one.
     """
     projected = projections(tape, p, prefix, {"query": x, "key": x, "value": values})
     q, k, v = (tape.reshape(y, len(y.value), n_heads, y.value.shape[1] // n_heads) for y in projected)
@@ -228,7 +231,7 @@ def negative_squares(tape: Tape, answers: Variable, scores: Array) -> Variable:
 def sinusoids(ops: ModuleType, count: int, d: int, dtype: Any, first: int = 0) -> Array:
     """Return the [count, d] table [sin | cos] of the positions first, first + 1, ...; d is even.
 
-    It lies where the arrays of `ops` do, a backend or NumPy.
+    `ops` is a backend or NumPy; the table is one of its arrays.
     """
     if hasattr(ops, "sinusoids"):
         return ops.sinusoids(count, d, dtype, first)
@@ -241,9 +244,9 @@ def sinusoids(ops: ModuleType, count: int, d: int, dtype: Any, first: int = 0) -
 def smoothed_cross_entropy(
     tape: Tape, h: Variable, table: Variable, bias: Variable, labels: Array, smoothing: float
 ) -> Variable:
-    """Return, for every row, (1 - smoothing) times the log-probability of its label, and the rest of all others.
+    """Return, for every row, (1 - smoothing) log p(label) + smoothing times the mean of log p over all other labels.
 
-    The rest is shared out alike; a row with the label -1 has none. A backend may have one operation for both.
+    A row with the label -1 gives 0. A backend may have one op for all of it.
     """
     if smoothing and hasattr(tape.ops, "smoothed_cross_entropy"):
         return tape.op("smoothed_cross_entropy", h, table, bias, labels, smoothing)
@@ -254,9 +257,9 @@ def smoothed_cross_entropy(
 def smoothed(
     tape: Tape, logp: Variable, h: Variable, table: Variable, bias: Variable, labels: Array, smoothing: float
 ) -> Variable:
-    r"""Return (1 - smoothing) log p(label) + smoothing times the mean of log p over all others, for every labelled row.
+    r"""Return what `smoothed_cross_entropy` returns, from the log-probabilities `logp` of the labels.
 
-    With $\sum_v \log p_v = h^\top \sum_v E_v + \sum_v b_v - V\,(h^\top E_y + b_y - \log p_y)$ no [N, V] is needed.
+    No [N, V] is needed: $\sum_v \log p_v = h^\top \sum_v E_v + \sum_v b_v - V\,(h^\top E_y + b_y - \log p_y)$.
     """
     ops, v = tape.ops, len(bias.value)
     is_labelled, labels = (labels >= 0).astype(h.value.dtype), ops.xp.maximum(labels, 0)

@@ -1,4 +1,4 @@
-"""The parameters of a pass that learns them: variables, and the arrays that hold their gradients at its end."""
+"""The parameters of a training pass: as variables, and with the arrays that hold their gradients at its end."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.autodiff.variables import Variable, constant
 
-SMALL = 2**14  # elements of a gradient that is kept for a while beside its array
+SMALL = 2**14  # on a GPU, gradients of at most so many elements are copied into their arrays together, later
 
 Settle = Callable[[Sequence[str]], None]
 OnFinal = Callable[[str, Settle], None]
-"""Called once for each parameter, when nothing is to be added to its gradient any more, with its name.
+"""Called with the name of a parameter, once, when its gradient is final: nothing is added to it any more.
 
-The gradient may still lie elsewhere. The second argument brings the gradients of these names, which must be final, into
-their arrays; without a call that happens at the end of the pass.
+The gradient may not be in its array yet. The second argument is a function of names: it copies the gradients of these
+parameters, which must be final, into their arrays. For names without a call this happens at the end of the pass.
 """
 
 
 @dataclass(frozen=True)
 class Learned:
-    """The parameters as variables, the arrays of their gradients, and what `Tape` calls with final parameters."""
+    """The parameters as variables, the arrays of their gradients, and the `on_final` that `Tape` takes."""
 
     variables: dict[str, Variable]
     gradients: dict[str, Array]
@@ -42,9 +42,9 @@ def learned(
 ) -> Iterator[Learned]:
     """Yield parameters as variables, and the arrays (new ones if None) that hold their gradients on exit.
 
-    The gradient of a parameter that took no part is 0. A parameter without an array for it is a constant. With `add`
-    the gradients are added to what the arrays hold. On a GPU small gradients are summed and copied into their arrays
-    together, on exit or when `on_final` asks for it.
+    A parameter that took no part in the pass has the gradient 0. A parameter without an array in `gradients` is a
+    constant. With `add` the gradients are added to what the arrays hold. On a GPU small gradients are summed and copied
+    into their arrays together, on exit or when `on_final` asks for it.
     """
     if gradients is None:
         gradients = {name: ops.xp.empty_like(value) for name, value in parameters.items()}
@@ -89,6 +89,6 @@ def learned(
 
     with unsummed():
         yield Learned(variables, gradients, report)
-    for variable in list(left):  # which took no part
+    for variable in list(left):  # parameters that took no part
         report(variable)
     settle([name for name in gradients if name in open_names])

@@ -1,7 +1,8 @@
-"""Products of matrices, and how they are added to gradients: what the linear maps of a tape are made of.
+"""Matrix products, and how they are added to gradients, for the linear maps of a tape.
 
-A backend may have products of its own: several at once, ones that round a factor once for all, or that sum its columns
-as they multiply. What it lacks is computed by separate operations of its array module.
+A backend may have its own functions: for several products at once, for a factor that is rounded once for several
+products, or for a product that also sums the columns of a factor. Otherwise separate operations of its array module
+compute them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from accel.autodiff.variables import Variable
 
 
 class Products:
-    """The matrix products of a backend, as functions of arrays, and what adds them to gradients of variables."""
+    """The matrix products of a backend, as functions of arrays, and methods that add them to gradients of variables."""
 
     def __init__(self, ops: ModuleType) -> None:
         self.ops = ops
         self.matmul, self.matmul_all, self.factor = product_of(ops), products_of(ops), factor_of(ops)
-        self.factors: Callable[[Sequence[Array]], Sequence[Array]] = getattr(ops, "factors", list)  # of several
+        self.factors: Callable[[Sequence[Array]], Sequence[Array]] = getattr(ops, "factors", list)  # for several
         self.fuses_sums: Callable[[Array], bool] = getattr(ops, "fuses_sums", lambda x: False)
         self.matmul_sum: Callable[..., Array] | None = getattr(ops, "matmul_sum", None)
 
@@ -29,7 +30,8 @@ class Products:
     ) -> None:
         """Add a @ b to the gradient of a weight, and the sums of d_out's columns to that of a bias.
 
-        A backend may sum the factor that is d_out as it multiplies; `which` is that factor's argument.
+        One of a and b is made of d_out. A backend may sum that factor during the product; `which` is the name of the
+        product's argument for these sums, "sums_of_a" or "sums_of_b".
         """
         if bias is None or not (weight.needs_gradient and weight.value.size and self.fuses_sums(d_out)):
             self.accumulate_product(weight, a, b)
@@ -41,7 +43,7 @@ class Products:
             bias.accumulate(sums)
 
     def accumulate_product(self, x: Variable, a: Array, b: Array, **sums: Array) -> None:
-        """Add a @ b to the gradient of x, straight in its memory where that may be changed."""
+        """Add a @ b to the gradient of x, in place where the array of the gradient may be changed."""
         self._accumulate(x, partial(self.matmul, a, b, **sums))
 
     def accumulate_sum(self, x: Variable, a: Sequence[Array], b: Sequence[Array]) -> None:
@@ -53,7 +55,7 @@ class Products:
             self.accumulate_product(x, *factors)
 
     def _accumulate(self, x: Variable, product: Callable[..., Array]) -> None:
-        """Add to the gradient of x what `product` computes: it takes `out` to write into, or with `add` to add to."""
+        """Add the result of `product` to the gradient of x; it overwrites its argument `out`, or adds to it (`add`)."""
         x.require_open()
         if x.gradient is None and x.buffer is not None:
             x.gradient, x.owned = product(out=x.buffer), True
@@ -63,7 +65,7 @@ class Products:
             x.accumulate(product())
 
     def accumulate_products(self, weights: Sequence[Variable], a: Array, b: Sequence[Array]) -> None:
-        """Add a @ b to the gradient of every weight: at once, if none of them has a gradient yet, or all do."""
+        """Add a @ b to the gradient of every weight: at once if none of the weights has a gradient yet, or all have."""
         for weight in weights:
             weight.require_open()
         factors, new = ([a] * len(weights), b), [weight.gradient is None for weight in weights]
@@ -81,7 +83,7 @@ class Products:
 def product_of(ops: ModuleType) -> Callable[..., Array]:
     """Return the matrix product of a backend: its own `matmul`, or that of its array module.
 
-    It takes a [m, k], b [k, n], and `out` [m, n] to write into, or with `add` to add to; `bias` [n] for every row.
+    It takes a [m, k], b [k, n], `out` [m, n], which it overwrites or with `add` adds to, and `bias` [n] for every row.
     """
     function: Callable[..., Array] | None = getattr(ops, "matmul", None)
     return function or partial(_matmul, ops.xp)
@@ -100,9 +102,10 @@ def _matmul(
 
 
 def products_of(ops: ModuleType) -> Callable[..., list[Array]]:
-    """Return what multiplies several pairs of matrices of one shape: its own `matmul_all`, or one product a pair.
+    """Return a backend's function for products of several pairs of matrices: its `matmul_all`, or one product a pair.
 
-    It takes the first factors, the second ones, and `out`, matrices to write into, or with `add` to add to.
+    All pairs have one shape. It takes the first factors, the second factors, and the matrices `out`, which it
+    overwrites or with `add` adds to.
     """
     function: Callable[..., list[Array]] | None = getattr(ops, "matmul_all", None)
     return function or partial(_matmul_all, product_of(ops))
@@ -117,6 +120,6 @@ def _matmul_all(
 
 
 def factor_of(ops: ModuleType) -> Callable[[Array], Array]:
-    """Return what prepares a factor of several products of a backend, such as one that rounds it once for all."""
+    """Return a backend's function that prepares a factor for several products, for example rounds it once."""
     function: Callable[[Array], Array] | None = getattr(ops, "factor", None)
     return function or (lambda x: x)

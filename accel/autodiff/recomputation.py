@@ -1,4 +1,4 @@
-"""Memory for time: layers whose arrays are computed again in the backward pass, and the bytes that a record keeps."""
+"""Recomputation saves memory: layers are computed again in the backward pass. And the bytes that a tape keeps."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from accel.autodiff.variables import Variable
 
 
 def recomputed(layer: Callable[..., Any], f: Any, *arguments: Any) -> Any:
-    """Return `layer(f, *arguments)`: a variable, or a tuple of one and arrays that need no gradient.
+    """Return `layer(f, *arguments)`: a variable, or a tuple of a variable and arrays that need no gradient.
 
-    If the tape of `f` recomputes layers, the record keeps nothing of the layer. The backward pass computes it again,
-    with the same draws of dropout, and adds to the gradients in the same order: they are the same bit for bit. `f` is a
-    dataclass with the fields `tape` and `sites`; one of the arguments is a variable that needs a gradient.
+    If the tape of `f` recomputes layers, it keeps no array from inside the layer. The backward pass computes the layer
+    again, with the same draws of dropout, and adds to the gradients in the same order: they are the same bit for bit.
+    `f` is a dataclass with the fields `tape` and `sites`; one of the arguments is a variable that needs a gradient.
     """
     if not (f.tape.recompute and f.tape.recording):
         return layer(f, *arguments)
@@ -37,9 +37,9 @@ def recomputed(layer: Callable[..., Any], f: Any, *arguments: Any) -> Any:
 
 
 def saved_bytes(tape: Tape, without: Sequence[Array] = ()) -> int:
-    """Return the bytes of all arrays that a record keeps for its backward pass.
+    """Return the bytes of all arrays that a tape keeps for its backward pass.
 
-    Those of `without` and their views are not counted, such as the vector of all parameters.
+    Arrays in `without`, such as the vector of all parameters, and their views are not counted.
     """
     agenda: list[Any] = [backward for _, backward in tape.entries]
     seen_ids = {id(array) for array in without}
@@ -53,7 +53,7 @@ def saved_bytes(tape: Tape, without: Sequence[Array] = ()) -> int:
             agenda += [] if item.buffer is not None else [item.value]
         elif isinstance(item, tuple | list):
             agenda += item
-        elif getattr(item, "base", None) is not None:  # a view: its array is what is kept
+        elif getattr(item, "base", None) is not None:  # a view keeps its base in memory
             agenda.append(item.base)
         elif hasattr(item, "nbytes"):
             total += item.nbytes

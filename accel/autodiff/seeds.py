@@ -1,4 +1,4 @@
-"""Seeds of random numbers: splitmix64, by which every place, step and process draws from a stream of its own."""
+"""Seeds of random numbers: splitmix64 gives every place of dropout, step and process its own random stream."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The ends of sublayers whose norm comes before the next one: a residual sum, and the norm that is read next.
+"""The end of a sublayer and the beginning of the next one in pre-norm layers: a residual sum, and the norm of the sum.
 
-A backend may have kernels for them, `residual_sums`; others compute them by separate operations.
+A backend may have kernels for them, `residual_sums`; on other backends separate operations compute them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Parameters = Mapping[str, Variable]
 def residual_and_norm(
     tape: Tape, p: Parameters, matrix: str, norm: str, x: Variable, inner: Variable, rate: float, sites: DropoutSites
 ) -> tuple[Variable, Variable]:
-    """Return x plus a linear map of `inner` under dropout, and its rows normalised with the parameters of that name.
+    """Return total = x + dropout(inner @ p[matrix] + bias), and total with its rows normalised.
 
-    The matrix has a bias.
+    `matrix` and `norm` name the parameters; the bias is p[matrix + "_bias"].
     """
     parts = getattr(tape.ops, "residual_sums", None)
     if parts is None:
@@ -42,7 +42,10 @@ def residual_and_norm(
 
 
 def normed(tape: Tape, p: Parameters, norm: str, x: Variable) -> Variable:
-    """Return x normalised with the parameters of that name; its gradient is added to that of x in one kernel."""
+    """Return x with its rows normalised; `norm` names the parameters.
+
+    With `residual_sums`, one kernel computes the gradient of the norm and adds it to the gradient that x has already.
+    """
     parts = getattr(tape.ops, "residual_sums", None)
     if parts is None:
         return layer_norm(tape, p, norm, x)

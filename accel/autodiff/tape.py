@@ -22,7 +22,7 @@ OnOp = Callable[[str, Sequence[Any], Mapping[str, Any], tuple[Array, ...]], None
 
 
 class Tape:
-    """A record of the operations of one forward pass, to be run backwards once, or more often if it is kept.
+    """A record of the operations of one forward pass. It runs backwards once, or several times if it is kept.
 
     With `recording=False` nothing is kept: the same model code then costs no memory beyond its arrays. With `recompute`
     the layers of a model keep nothing, see `accel.autodiff.recomputation`. `on_op` is called with every op of the
@@ -48,7 +48,7 @@ class Tape:
         self.on_op = on_op
         self.on_final = on_final
         self.entries: list[tuple[Variable, Callable[[Array], None]]] = []
-        self.first_readers: dict[Variable, int] = {}  # of every parameter the place of the first entry that reads it
+        self.first_readers: dict[Variable, int] = {}  # parameter -> place of the first entry that reads it
 
     def record(self, value: Array, inputs: Sequence[Variable], backward: Callable[[Array], None]) -> Variable:
         """Return a variable that holds `value`; `backward` takes its gradient and accumulates into `inputs`.
@@ -65,9 +65,9 @@ class Tape:
     def record_several(
         self, values: Sequence[Array], inputs: Sequence[Variable], backward: Callable[[dict[int, Array]], None]
     ) -> list[Variable]:
-        """Return variables of one entry; `backward` takes their gradients by number, without those that nothing used.
+        """Return variables of one entry; `backward` takes a dictionary of their gradients, by number.
 
-        It accumulates into `inputs` as that of `record` does.
+        A variable that nothing used is not in it. `backward` accumulates into `inputs`, as for `record`.
         """
         together = self.record(values, inputs, backward)
 
@@ -87,10 +87,10 @@ class Tape:
     def backward(self, output: Variable, gradient: Array, *, keep: bool = False) -> None:
         """Accumulate the gradient of sum(gradient * output) into every variable that `output` depends on.
 
-        With `keep` the record stays for another pass, whose gradients are added to those of parameters.
+        With `keep` the record stays for another backward pass, which adds its gradients to those of the parameters.
         """
         output.accumulate(gradient, owned=False)
-        final: dict[int, list[Variable]] = {}  # by the place of the entry after which their gradients are
+        final: dict[int, list[Variable]] = {}  # place of an entry -> parameters whose gradients are final after it
         for parameter, place in () if keep or self.on_final is None else self.first_readers.items():
             final.setdefault(place, []).append(parameter)
         for place in range(len(self.entries) - 1, -1, -1):
@@ -132,7 +132,7 @@ class Tape:
     def linear(
         self, x: Variable, weight: Variable, bias: Variable | None = None, value: Array | None = None
     ) -> Variable:
-        """Return x [N, a] @ weight [a, b] + bias [b]; `value` is that, if it is known."""
+        """Return x [N, a] @ weight [a, b] + bias [b]; `value` is this result, if it is already computed."""
         if value is None:
             value = self.matmul(x.value, weight.value, bias=None if bias is None else bias.value)
 
@@ -147,7 +147,7 @@ class Tape:
     def linear_all(self, x: Variable, weights: Sequence[Variable], biases: Sequence[Variable] = ()) -> list[Variable]:
         """Return x [N, a] @ weight [a, b] for each of several weights of one shape.
 
-        A backend may compute them, and the gradients of x and of the weights, as one product of a batch. Three weights
+        A backend may compute them, and the gradients of x and of the weights, as one batched product. Three weights
         may have biases where a backend has `residual_sums`.
         """
         values = self.matmul_all([x.value] * len(weights), [weight.value for weight in weights])
@@ -246,7 +246,7 @@ class Tape:
         return self.record(self.xp.ascontiguousarray(x.value[index]), [x], backward)
 
     def select(self, condition: Array, x: Variable, y: Variable) -> Variable:
-        """Return x where the boolean condition, broadcast to the one shape of x and y, holds, and y elsewhere."""
+        """Return x where the condition is true, and y elsewhere; x and y have one shape, to which it is broadcast."""
 
         def backward(d_out: Array) -> None:
             x.accumulate(d_out * condition)

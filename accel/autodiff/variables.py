@@ -22,9 +22,9 @@ class Variable:
         self.gradient: Array | None = None
         self.owned = False  # whether `gradient` may be changed in place
         self.needs_gradient = needs_gradient
-        self.late = False  # whether `learned` copies the gradient into the buffer, with others
-        self.is_final = False  # whether the gradient is with those who wait for it, and may not change any more
-        self.waits = False  # whether its entry waits, while a record is kept, for the last pass, which adds up both
+        self.late = False  # whether `learned` copies the gradient into the buffer later, together with others
+        self.is_final = False  # whether the gradient was reported as final: it may not change any more
+        self.waits = False  # whether a backward pass that keeps the record skips its entry, for the last pass to run
 
     def accumulate(self, gradient: Array, owned: bool = True) -> None:
         """Add a contribution to the gradient; `owned` says that nobody else reads the array `gradient`."""
@@ -45,17 +45,17 @@ class Variable:
             self.gradient, self.owned = self.gradient + gradient, True
 
     def place(self) -> Array | None:
-        """Return the buffer if the first contribution may be written there, and is then to be accumulated; or None."""
+        """Return the buffer if the caller may write the first contribution into it, then accumulate it; else None."""
         return None if self.gradient is not None or self.is_final or not self.needs_gradient else self.buffer
 
     def require_open(self) -> None:
-        """Raise RuntimeError if the gradient was final before: an entry that adds to it did not name the variable."""
+        """Raise RuntimeError if the gradient is already final: an entry that adds to it did not name the variable."""
         if self.is_final:
             raise RuntimeError(f"a gradient {self.value.shape} changed after it was final: name its variable in record")
 
 
 def summed(gradient: Any) -> Array:
-    """Return a gradient that a GPU has not yet summed, an `accel.cuda.support.columns.Unsummed`, as an array."""
+    """Return a gradient as an array; an `accel.cuda.support.columns.Unsummed` is summed now, others are unchanged."""
     return gradient.summed() if hasattr(gradient, "summed") else gradient
 
 

@@ -24,9 +24,10 @@ from accel.torch.weights import hold, new_seed
 class Chart(NamedTuple):
     """Treeformer's charts of B sentences.
 
-    nodes : [M, d] the vectors of all phrases: sentence by sentence, in each shorter phrases first, then from the left
-    weights : [P] of all splits, phrase by phrase; `chart_trees` reads trees off them
-    node_offsets : [B+1]; the last node of a sentence is the whole of it, if there is no limit of height
+    nodes : [M, d] the vectors of all phrases: sentence by sentence, shorter phrases first, phrases of one length from
+    left to right
+    weights : [P] the weights of all splits, phrase by phrase; `chart_trees` makes trees of them
+    node_offsets : [B+1] where the nodes of each sentence begin; the last one is the whole sentence, if no height is set
     """
 
     nodes: Tensor
@@ -59,11 +60,11 @@ class CkyPooling(nn.Module):
 
 
 class Composed(NamedTuple):
-    """What GPST's composition model gives for B sentences of N words, whose induced trees have 2 N - B nodes.
+    """The results of GPST's composition model for B sentences of N words, whose induced trees have 2 N - B nodes.
 
-    inside : [M, d] of all nodes of the charts, words first; outside : [B, T, d] or [N, d], of all words
-    heights : [B] expected, of the whole sentences
-    parser_loss : [N - B] -log p of every split of the induced trees under the scores, which trains their parser
+    inside : [M, d] vectors of all nodes of the charts, words first; outside : [B, T, d] or [N, d], of all words
+    heights : [B] the expected height of the tree of every sentence
+    parser_loss : [N - B] -log p of every split of the induced trees under the scores; it trains the parser
     nodes : [2 N - B] the rows of `inside` that are in the trees, in post-order, sentence after sentence
     spans : [2 N - B, 2] their first and last words within the sentence
     """
@@ -93,9 +94,9 @@ class PrunedInsideOutside(nn.Module):
     ) -> Composed:
         """Return inside and outside vectors and induced trees of word vectors x, [B, T, d] or [N, d].
 
-        `scores` [B, T] or [N] are a parser's, of the point after every word, in whose order spans are merged; those of
-        last words are not read. Gradients flow into them from `parser_loss` only. Raises ValueError if shapes do not
-        fit, or a sentence is empty.
+        `scores` [B, T] or [N] are a parser's scores of the points after the words: spans are merged in their ascending
+        order. The scores after last words are not read. Gradients flow into the scores from `parser_loss` only. Raises
+        ValueError if shapes do not fit, or a sentence is empty.
         """
         rows, names = rows_of(x, lengths, offsets), [name for name, _ in self.named_parameters()]
         bounds, inner = rows.offsets.cpu().numpy(), torch.ones(len(rows.values), dtype=torch.bool, device=x.device)
@@ -123,7 +124,7 @@ class PrunedInsideOutside(nn.Module):
 
 
 def span_rows(chart: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return scores [S, L] and offsets [B+1] as `ops.span_logz` takes them, of charts [B, T, T, L].
+    """Return charts [B, T, T, L] in the form that `ops.span_logz` takes: scores [S, L] and offsets [B+1].
 
     chart[b, i, j, l] is the score of label l for words i to j; lengths [B], None: all T.
     """

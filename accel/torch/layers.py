@@ -25,8 +25,8 @@ class Recurrent(NamedTuple):
     """The results of a stack of layers for B sequences.
 
     output : [B, T, H] or [N, H] of the last layer; 0 at pads
-    state : the last h [B, H] and c [B, H] of every layer, for the next call; of "faster_fasttrees" c alone
-    distances : of every layer the syntactic distances [B, T] or [N]; none for "lstm"
+    state : the last h [B, H] and c [B, H] of every layer, for the next call; for "faster_fasttrees" only c
+    distances : the syntactic distances [B, T] or [N] of every layer; none for "lstm"
     """
 
     output: Tensor
@@ -46,7 +46,7 @@ class OnLstm(nn.Module):
         Units that share a master gate; it divides every hidden size.
     kind : "on_lstm", "lstm", "fasttrees" or "faster_fasttrees"
     layer_dropout, weight_drop : float
-        Between layers, the same features at all steps of a sequence; of the hidden-to-hidden weights.
+        Rates of dropout: of features between layers, the same at all steps of a sequence; of hidden-to-hidden weights.
 
     Raises ValueError if an option is out of its range.
     """
@@ -117,11 +117,11 @@ class StackComposeAttention(nn.Module):
     d_model, n_heads : int
         The width of the rows, even, and the number of heads, which divides it.
     relative_min, relative_max : int
-        The least and the greatest difference of depths that has a row of its own.
+        The least and the greatest relative position (depth difference); others are clamped to this range.
     n_layers : int
-        Layers of the network, by which the initial weights are scaled.
+        The number of layers of the network; the variance of the initial weights is divided by it.
     dropout : float
-        Of the weights, in training.
+        The rate of dropout of the attention weights, in training.
 
     Raises ValueError if an option is out of its range.
     """
@@ -144,9 +144,9 @@ class StackComposeAttention(nn.Module):
     ) -> Tensor:
         """Return the attention [B, T, d] of x [B, T, d] with lengths [B], or [N, d] of [N, d] with offsets [B+1].
 
-        `types` [B, T] or [N] are 0 (opening non-terminal, or the start symbol), 1 (terminal), 2 and 3 (the first and
-        the second of a doubled closing non-terminal; `double_closing` doubles them). Every sequence is the start symbol
-        and a whole tree.
+        `types` [B, T] or [N] are 0 (open non-terminal, or the start symbol), 1 (terminal), 2 and 3 (the first and the
+        second of a doubled closing non-terminal; `double_closing` doubles them). Every sequence is the start symbol and
+        the actions of trees; it may end inside a tree.
         Raises ValueError, naming sequence and position, if the types are ill-formed.
         """
         rows, config, p = rows_of(x, lengths, offsets), self.config, dict(self.named_parameters())

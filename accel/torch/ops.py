@@ -38,9 +38,10 @@ def stream_of(device: torch.device) -> AbstractContextManager[Any]:
 
 
 def array_of(ops: Any, name: str, x: Any, device: torch.device) -> Any:
-    """Return an array of a backend for a tensor, in the same memory if it is contiguous; other arguments as they are.
+    """Return a tensor as an array of a backend, in the same memory if the tensor is contiguous.
 
-    Raises ValueError, naming the argument, for a tensor on another device or of floats that no operation takes.
+    Seeds become unsigned numbers of 64 bits; other arguments are returned unchanged. Raises ValueError, naming the
+    argument, for a tensor on another device, or of floats other than float32 and float64.
     """
     if not isinstance(x, Tensor):
         return tuple(y % 2**64 for y in x) if name == "seeds" else x % 2**64 if name == "seed" else x
@@ -52,7 +53,7 @@ def array_of(ops: Any, name: str, x: Any, device: torch.device) -> Any:
 
 
 def tensors_of(ops: Any, arrays: Sequence[Any], given: Sequence[Any]) -> tuple[Tensor, ...]:
-    """Return arrays as tensors in the same memory, but never in that of one another or of the `given` arrays."""
+    """Return arrays as tensors in the same memory; one that is among `given`, or comes again, is copied first."""
     tensors, seen_ids = [], {id(x) for x in given}
     for x in arrays:
         y = x.copy() if id(x) in seen_ids else ops.xp.ascontiguousarray(x)
@@ -62,12 +63,12 @@ def tensors_of(ops: Any, arrays: Sequence[Any], given: Sequence[Any]) -> tuple[T
 
 
 def _only(results: tuple[Tensor, ...]) -> Any:
-    """Return the results as operators do: one alone is no tuple."""
+    """Return the results as an operator returns them: a single result without a tuple."""
     return results if len(results) > 1 else results[0]
 
 
 def _signed(x: Any) -> Any:
-    """Return 64-bit numbers with the sign that they have as an operator's int; anything else as it is."""
+    """Return unsigned 64-bit numbers as the signed int that an operator takes; anything else unchanged."""
     return [_signed(y) for y in x] if isinstance(x, tuple | list) else x - 2**64 if type(x) is int and x >= 2**63 else x
 
 
@@ -87,12 +88,13 @@ def _run(name: str, arguments: Mapping[str, Any], *before: Tensor) -> Any:
 
 
 def _shapes(spec: str, arguments: Mapping[str, Any]) -> Any:
-    """Return empty outputs: "x=Nd offsets=B+ > Nd iB" are [N, d] of the type of the first argument and [B] of int32.
+    """Return empty outputs of the shapes in `spec`.
 
-    `B+` is B + 1; the size of a letter that no argument has depends on the numbers in the arguments.
+    "x=Nd offsets=B+ > Nd iB" gives [N, d] of the type of the first argument, and [B] int32. `B+` is B + 1. A letter
+    that no argument has is a size that depends on the numbers in the arguments.
     """
     inputs, _, outputs = spec.partition(" > ")
-    sizes: dict[str, Any] = {"2": 2, "W": 0 if arguments.get("kind") == "lstm" else 2}  # W: of distances
+    sizes: dict[str, Any] = {"2": 2, "W": 0 if arguments.get("kind") == "lstm" else 2}  # W: distances a step
     for name, axes in (argument.split("=") for argument in inputs.split()):
         for axis, size in zip(re.findall(r"\w\+?", axes), arguments[name].shape, strict=True):
             sizes[axis[0]] = size - len(axis) + 1
@@ -119,7 +121,7 @@ def _defined(name: str, declared: str, n_results: int, run: Callable[..., Any], 
 
 
 def _operation(name: str, spec: str, n_gradients: int = 0) -> Any:
-    """Return an operation and, if its first arguments have gradients, that of those."""
+    """Return the function of an operation; if its first `n_gradients` arguments have gradients, its vjp as well."""
     parameters = inspect.signature(getattr(accel.load("cpu"), name)).parameters.values()
     names, n_outputs = [p.name for p in parameters], len(spec.partition(" > ")[2].split())
     declared = ", ".join(
@@ -164,7 +166,7 @@ class _Taped(torch.autograd.Function):
             ctx.tape = Tape(ops, recording=any(ctx.needs_input_grad))
             ctx.outputs = list(run(ctx.tape, ctx.inputs))
             results = tensors_of(ops, [y.value for y in ctx.outputs], [x.value for x in ctx.inputs])
-        ctx.save_for_backward(*tensors, *results)  # so that PyTorch refuses what was changed in place meanwhile
+        ctx.save_for_backward(*tensors, *results)  # PyTorch refuses tensors that were changed in place since
         return results
 
     @staticmethod
@@ -186,7 +188,7 @@ class _Taped(torch.autograd.Function):
 def taped(run: Run, *tensors: Tensor) -> Any:
     """Return the outputs of `run`, which takes a tape and a variable for each of the float tensors.
 
-    It is differentiable once. `torch.compile` leaves it as it is.
+    The outputs are differentiable once. `torch.compile` does not trace `run`.
     """
     return _Taped.apply(run, *tensors)
 

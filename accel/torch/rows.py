@@ -1,4 +1,4 @@
-"""The two forms of a batch: padded [B, T, ...] with lengths, and ragged [N, ...] with offsets, as Grove computes."""
+"""The two forms of a batch: padded [B, T, ...] with lengths; ragged [N, ...] with offsets, in which Grove computes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Rows:
     mask: Tensor | None = None
 
     def read(self, name: str, x: Tensor) -> Tensor:
-        """Return [N, ...] of a tensor that has the steps of the input."""
+        """Return the rows [N, ...] of a tensor whose first axes are the steps of the input."""
         if x.shape[: len(self.steps)] != self.steps:
             raise ValueError(f"{name}: shape {tuple(x.shape)}, expected {tuple(self.steps)} first, as x has")
         return x.flatten(0, len(self.steps) - 1) if self.mask is None else x[self.mask]

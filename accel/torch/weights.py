@@ -13,12 +13,12 @@ from accel.trained.weights import read_weights, write_weights
 
 
 def new_seed() -> int:
-    """Return a seed drawn from PyTorch's, so that `torch.manual_seed` fixes what follows from it."""
+    """Return a seed drawn by PyTorch's generator, so that `torch.manual_seed` makes the results reproducible."""
     return int(torch.randint(2**62, ()))
 
 
 def hold(module: nn.Module, arrays: Mapping[str, np.ndarray], prefix: str) -> None:
-    """Give a module the parameters whose names begin with `prefix`, under the rest of their names."""
+    """Register in a module the parameters whose names begin with `prefix`, under their names without it."""
     for name, array in arrays.items():
         if name.startswith(prefix):
             *path, last = name.removeprefix(prefix).split(".")
@@ -31,11 +31,12 @@ def hold(module: nn.Module, arrays: Mapping[str, np.ndarray], prefix: str) -> No
 
 
 def load_weights(run: str | Path, prefix: str = "") -> dict[str, Tensor]:
-    """Return the parameters of a trained model whose names begin with `prefix`, by the rest of their names.
+    """Return the parameters of a trained model whose names begin with `prefix`, by their names without it.
 
-    They are what `load_state_dict` of a module takes: of the prefix "cells." OnLstm, "layers.0.attention."
-    StackComposeAttention, "chart." CkyPooling, "composition." PrunedInsideOutside. `run` is a folder that `grove train`
-    or `grove export` wrote, or a checkpoint. Raises CheckpointError if it is none, ValueError if no name fits.
+    A module's `load_state_dict` takes them. The prefix is "cells." for OnLstm, "layers.0.attention." for
+    StackComposeAttention, "chart." for CkyPooling, and "composition." for PrunedInsideOutside. `run` is a folder that
+    `grove train` or `grove export` wrote, or a checkpoint. Raises CheckpointError if `run` is neither, ValueError if no
+    name begins with `prefix`.
     """
     parameters = read_weights(run)
     names = [name for name in parameters if name.startswith(prefix)]
@@ -47,6 +48,7 @@ def load_weights(run: str | Path, prefix: str = "") -> dict[str, Tensor]:
 def save_weights(run: str | Path, folder: str | Path, weights: Mapping[str, Tensor], prefix: str = "") -> None:
     """Write a folder that Grove opens: the model of `run` with these weights, each under `prefix` and its name.
 
-    All else is that of `run`. Raises the errors of `accel.trained.weights.write_weights`.
+    Everything else but the results of validation is copied from `run`. Raises the errors of
+    `accel.trained.weights.write_weights`.
     """
     write_weights(run, folder, {prefix + name: x.detach().cpu().numpy() for name, x in weights.items()})

@@ -1,8 +1,8 @@
 """Arrays of a backend's own library: NumPy arrays go in, NumPy arrays come out, and the autograd of PyTorch or JAX.
 
 A backend names its library as `xp`: any module whose `asarray` takes a NumPy array, or whose `from_dlpack` does. It may
-name its `device`, such as "cuda". Its arrays come back by DLPack. Both ways copy, so that a kernel that writes into its
-arguments, or into what it returned before, changes nothing of what it is compared with.
+name its `device`, such as "cuda". Its arrays come back by DLPack. Both ways copy: a kernel that writes into its
+arguments, or into arrays that it returned before, does not change the arrays that it is compared with.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ArrayError(TypeError):
 
 
 class NoGradient(ArrayError):
-    """An operation without a gradient of its own, into which its library's autograd does not see."""
+    """An operation that exports no gradient, and that its library's autograd cannot differentiate."""
 
 
 def to_library(x: np.ndarray, backend: Any) -> Any:
@@ -49,9 +49,9 @@ def to_library(x: np.ndarray, backend: Any) -> Any:
 
 
 def to_numpy(x: Any, what: str = "array") -> np.ndarray:
-    """Return a copy of a backend's array, out of its autograd and from its device.
+    """Return a copy of a backend's array in NumPy, detached from the library's autograd.
 
-    Raises ArrayError, with `what` in front, if it is no array or has a dtype that NumPy lacks.
+    Raises ArrayError, whose message begins with `what`, if it is no array or has a dtype that NumPy lacks.
     """
     if isinstance(x, np.ndarray | np.generic):
         return np.array(x)
@@ -85,7 +85,7 @@ def autograd_vjp(
 ) -> tuple[Any, ...] | None:
     """Return the gradients of <d_out, function(...)[0]> for the arguments at the places `wanted`.
 
-    None if the library's autograd cannot see into the function: it then needs a gradient of its own.
+    None if the library's autograd cannot see into the function: the backend must then export a gradient.
     """
     if library_of(d_out) == "torch":
         return _torch_vjp(function, arguments, options, wanted, d_out)
@@ -124,20 +124,20 @@ def _jax_vjp(
 
 
 def library_of(array: Any) -> str:
-    """Return the name of the package that an array is of: "numpy", "cupy", "torch", "jax" or another."""
+    """Return the name of the package that an array comes from: "numpy", "cupy", "torch", "jax" or another."""
     name = type(array).__module__.partition(".")[0]
     return "jax" if name == "jaxlib" else name
 
 
 def dtype_name(array: Any) -> str:
-    """Return "float64" of NumPy's and of PyTorch's torch.float64; "a list" of what is no array."""
+    """Return the name of an array's dtype, such as "float64" for torch.float64; for a list, "a list"."""
     return str(array.dtype).rpartition(".")[2] if hasattr(array, "dtype") else f"a {type(array).__name__}"
 
 
 def _placed(name: str, backend: Any) -> dict[str, Any]:
     """Return the keyword that puts an array on the device that the backend names, if it names one."""
     device = getattr(backend, "device", None)
-    if device is None or isinstance(device, ModuleType) or name == "cupy":  # CuPy has no other than the GPU
+    if device is None or isinstance(device, ModuleType) or name == "cupy":  # CuPy's arrays are always on the GPU
         return {}
     if name == "jax.numpy" and isinstance(device, str):
         import jax
@@ -147,7 +147,7 @@ def _placed(name: str, backend: Any) -> dict[str, Any]:
 
 
 def _on_host(x: Any) -> Any:
-    """Return the array in the memory of the CPU, and out of the graph of PyTorch's autograd."""
+    """Return the array in the memory of the CPU, detached from PyTorch's autograd."""
     library = library_of(x)
     if library == "torch":
         return x.detach().cpu()

@@ -1,7 +1,7 @@
 """The checks of an operation, run without pytest: how many inputs agreed, and the first failure, shrunk.
 
 A check is the body of a test of `test_values.py`, `test_sizes.py`, `test_gradients.py` or `test_vectors.py`; it asks
-`data` for its inputs. Hypothesis draws them, or a list or a file gives them again.
+`data` for its inputs. Hypothesis draws them, or they come from a list or a saved file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Drawn = dict[str, Any]
 
 @dataclass(frozen=True)
 class Check:
-    """A body, called with `backend`, `op` and `data`; `inputs` lists what it asks for, if nothing is drawn."""
+    """The body of a test, called with `backend`, `op` and `data`; `inputs` lists its inputs if none are drawn."""
 
     name: str
     column: str
@@ -64,7 +64,8 @@ class Failure:
 class Result:
     """What a column of the report shows of an operation: inputs that agreed, seconds, and the first failure.
 
-    `note` says of values to which declared precision they are held, and of gradients that they are the library's.
+    `note` : for values, the declared precision that they are held to; for gradients, that the library's autograd
+    computes them, or why they are not tested.
     """
 
     column: str
@@ -76,7 +77,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Given:
-    """Inputs that are known: what a check asks for is looked up by its label."""
+    """Known inputs: what a check asks for is looked up by its label."""
 
     drawn: Drawn
 
@@ -97,7 +98,7 @@ class Recorder:
 
 
 class Enough(BaseException):
-    """No more inputs are wanted; Hypothesis does not catch it."""
+    """Raised when no more inputs are wanted; Hypothesis does not catch it."""
 
 
 def _body(test: Any) -> Body:
@@ -154,7 +155,7 @@ CHECKS = (
 
 
 def gradient_source(backend: ModuleType, op: Op) -> str | None:
-    """Return "vjp", "autograd" or None: gradients of "ref" are differences of the reference, and are not checked."""
+    """Return "vjp", "autograd" or None, also for "ref": its gradients are differences of the reference itself."""
     return None if backend.__name__ == "accel.ref" else op.gradient_source(backend)
 
 
@@ -167,8 +168,8 @@ def check_declarations(backend: ModuleType, op: Op) -> None:
 def run_operation(backend: ModuleType, op: Op, n_examples: int, seconds: float | None = None) -> list[Result]:
     """Return the results of all columns.
 
-    n_examples : inputs that each check draws, the same at every run; seconds : instead, draw new inputs until this
-    many are over, shared among the checks. Only the first failure of the operation is shrunk.
+    n_examples : number of inputs that each check draws, the same at every run; seconds : if given, the checks share
+    this time instead, and draw new inputs until it is over. Only the first failure of the operation is shrunk.
     """
     source = gradient_source(backend, op)
     checks = [check for check in CHECKS if check.column != "gradients" or source]
@@ -211,7 +212,7 @@ def run_again(check: Check, backend: ModuleType, op: Op, drawn: Drawn) -> Except
 
 
 def _run_listed(check: Check, backend: ModuleType, op: Op) -> tuple[int, Failure | None]:
-    """Run a check on all inputs that it lists; the number of those that agree, and the first failure."""
+    """Run a check on all inputs that it lists; return how many agree, and the first failure."""
     assert check.inputs is not None
     count, failure = 0, None
     for draws in check.inputs(backend, op):
@@ -226,7 +227,10 @@ def _run_listed(check: Check, backend: ModuleType, op: Op) -> tuple[int, Failure
 def _run_drawn(
     check: Check, backend: ModuleType, op: Op, n_examples: int, seconds: float | None, shrinking: float
 ) -> tuple[int, Failure | None]:
-    """Run a check on inputs that Hypothesis draws, until one fails; then make it smaller for a while."""
+    """Run a check on inputs that Hypothesis draws, until one fails; then make it smaller for `shrinking` seconds.
+
+    Returns how many inputs agree, and the failure.
+    """
     count, smallest, size, stopped = 0, None, 0, False
     until = None if seconds is None else time.monotonic() + seconds
 
@@ -260,7 +264,7 @@ def _run_drawn(
             with _calm():
                 (run if seconds is None else seed(time.time_ns())(run))()
         except (Exception, Enough):
-            if smallest is None and not stopped:  # stopped, Hypothesis misses the draws that it expected
+            if smallest is None and not stopped:  # after a stop, Hypothesis may complain of missing draws
                 raise
         if stopped or seconds is None:
             break
@@ -273,7 +277,7 @@ def _run_drawn(
 
 @contextmanager
 def without_files() -> Iterator[None]:
-    """Let Hypothesis keep its notes in a folder that is deleted, not where the user is."""
+    """Let Hypothesis keep its files in a temporary folder, not in the user's current one."""
     with tempfile.TemporaryDirectory() as folder:
         set_hypothesis_home_dir(folder)
         try:
@@ -284,7 +288,7 @@ def without_files() -> Iterator[None]:
 
 @contextmanager
 def _calm() -> Iterator[None]:
-    """Hide the warnings of floating-point arithmetic: what comes out is compared."""
+    """Hide the warnings of floating-point arithmetic: the results are compared anyway."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning)
         yield

@@ -1,4 +1,4 @@
-"""One rule for "equal": exact for integers; for floats what rounding can do on the way to each element."""
+"""One rule for "equal": integers exactly; floats within what rounding can do on the way to each element."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Precision:
     """A float format: `eps` is the distance from 1 to the next number, `tiny` the smallest normal number."""
 
     name: str
-    bits: int  # of a number between 1 and 2, behind the point
+    bits: int  # after the point, of a number between 1 and 2
     smallest: int  # the exponent of the smallest normal number
 
     @property
@@ -57,7 +57,7 @@ class Disagreement(AssertionError):
 
 
 def assert_equal(fast: Any, exact: Any, what: str) -> None:
-    """Integers, masks and indices: the same shape and the same numbers."""
+    """Raise Disagreement unless integers, masks or indices have the same shape and the same numbers."""
     fast, exact = np.asarray(fast), np.asarray(exact)
     assert_shape(fast, exact, what)
     assert_none_wrong(fast, exact, 0.0, fast != exact, what)
@@ -69,7 +69,7 @@ def assert_shape(fast: np.ndarray, exact: np.ndarray, what: str) -> None:
 
 
 def assert_offsets(offsets: np.ndarray, count: int, end: int, what: str) -> None:
-    """Offsets of so many parts begin at 0 and end at the number of all elements."""
+    """Raise Disagreement unless offsets of `count` parts begin at 0 and end at `end`, the number of all elements."""
     if offsets.shape != (count + 1,):
         raise Disagreement(what, "shape", list(offsets.shape), [count + 1])
     for place, right in ((0, 0), (count, end)):
@@ -89,7 +89,7 @@ def assert_none_wrong(fast: np.ndarray, exact: np.ndarray, allowed: Any, wrong: 
 def assert_close(
     fast: Any, ref64: Any, narrow: list[Any], what: str, condition: Any = None, precision: Precision = FLOAT64
 ) -> None:
-    """Floats differ by no more than `allowance` says; infinities stand in the same places, and a NaN anywhere fails."""
+    """Raise AssertionError if floats differ by more than `allowance`, infinities are elsewhere, or there is a NaN."""
     fast, ref64 = np.asarray(fast, np.float64), np.asarray(ref64, np.float64)
     assert_shape(fast, ref64, what)
     assert not np.isnan(ref64).any(), f"{what}: the reference gave NaN"
@@ -100,12 +100,13 @@ def assert_close(
 
 
 def allowance(ref64: np.ndarray, narrow: list[Any], condition: Any = None, precision: Precision = FLOAT64) -> Any:
-    """Return how far floats may be off: in float64 1e-10 max|ref64|; in another precision, with its eps:
+    """Return how far floats may be off. In float64: 1e-10 max|ref64|, where the maximum counts as at least 1e-3.
 
-    eps max|ref64|, or for an element eps times its `condition`, what the roundings on the way to it can do
-    (`accel/verify/conditions.py`); where there is none, 2 max|narrow - ref64| + eps max|ref64|. `narrow` are answers of
-    the reference in float32, for the inputs and for neighbours of them within one rounding of the precision: a single
-    answer may be right by luck. On top comes the smallest normal number: a kernel may replace a subnormal number by 0.
+    In another precision, with its eps: 2 max|narrow - ref64| + eps max|ref64|, or for an element eps times its
+    `condition` if that is larger, what the roundings on the way to it can do (`accel/verify/conditions.py`). `narrow`
+    are answers of the reference in float32, for the inputs and for neighbours within one rounding of the precision,
+    since a single answer may be right by luck; without them their term is 0. The smallest normal number is added: a
+    kernel may replace a subnormal number by 0.
     """
     finite = np.isfinite(ref64)
     size = np.abs(ref64[finite]).max(initial=0.0)

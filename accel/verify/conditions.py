@@ -1,9 +1,10 @@
 """How far rounding may move an output: first-order error analysis of the operations whose terms cancel.
 
-A condition is counted in eps: `accel/verify/compare.py` allows an answer eps of its precision times it. It follows
-from the inputs and the number of roundings on the longest way from an input to the output, for any order of additions:
-a sum of m terms is off by at most m u sum |terms|, u = eps / 2 (Higham 2002, section 4.2). Reference and formulas are
-float64. `unit` is the u of the precision: it counts only where an error is too large for first order.
+A condition is an error in units of eps: `accel/verify/compare.py` allows an answer to be off by its condition times the
+eps of its precision. It follows from the inputs and the number of roundings on the longest way from an input to the
+output, for any order of additions: a sum of m terms is off by at most m u sum |terms|, u = eps / 2 (Higham 2002,
+section 4.2). Reference and formulas are float64. `unit` is the u of the precision: it matters only where an error is
+too large for first order.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from refimpl.treeformer.cky_pooling import phrases
 Float = np.ndarray
 Rows = Sequence[Sequence[int]]
 UNIT = float(np.finfo(np.float32).eps) / 2
-FUNCTION = 4  # an exponential or a logarithm of a kernel: at most 2 eps of its value, in roundings
+FUNCTION = 4  # roundings of an exponential or a logarithm of a kernel: at most 2 eps of its value
 NORMAL = 8
-"""The normal distribution function of a kernel, in roundings of its value, given e^(-z^2 / 2).
+"""The error of a kernel's normal distribution function, in roundings of its value, if e^(-z^2 / 2) is exact.
 
-The polynomial of `accel/cpu/gelu.py` has 9 steps and is off by at most 7 over 94 million arguments. The worst case of
-its roundings, by the analysis above, is 12 and 1 for the fit: more than any argument shows, and not allowed.
+The polynomial of `accel/cpu/gelu.py` has 9 steps and is off by at most 7 roundings over 94 million arguments. The worst
+case by the analysis above is 12 roundings, and 1 for the fit. No argument shows so many, and they are not allowed.
 """
 
 
@@ -35,8 +36,8 @@ def softmax_mean(
 
     scores : [n] float; values : [n, D] float; off, values_off : their own errors in roundings of `unit`.
 
-    $d \sum_j w_j x_j = \sum_j w_j\, d s_j (x_j - \sum_k w_k x_k)$; to $d s_j$ come the rounding of $s_j - \max s$ and
-    the exponential. n + 1 roundings of products and sums, and n + 2 of the normalisation, come on top.
+    $d \sum_j w_j x_j = \sum_j w_j\, d s_j (x_j - \sum_k w_k x_k)$; $d s_j$ includes the roundings of $s_j - \max s$
+    and of the exponential. n + 1 roundings of products and sums, and n + 2 of the normalisation, are added.
     Where scores are off by more than 1/4, no first order holds: w_j changes by a factor of at most
     $e^{d s_j + \max d s}$ and stays below 1, and the logarithm of the sum is off by at most $\max d s$.
     """
@@ -64,7 +65,8 @@ def sparse_attention(
 ) -> tuple[Float, Float]:  # fmt: skip
     """Return the conditions of both outputs of ATT-1, from its arguments.
 
-    A score is a sum of 2 D products; with the sum in front of them, the root and its division: 2 D + 4 roundings.
+    A score is a sum of 2 D products: with the addition of a bias before them, the root and the division by it, it has
+    2 D + 4 roundings.
     """
     (n, heads, d), root = q.shape, np.sqrt(q.shape[2])
     out, lse = np.zeros_like(q), np.zeros((n, heads))
@@ -154,8 +156,8 @@ def cky_pool(
 def norm_errors(x: Float, off: Float) -> tuple[Float, Float, Float, Float]:
     r"""Return h = (x - mean) / s, s [T, 1], and the errors of h and (relative) of s in roundings u.
 
-    x, off : [T, d] float, and errors of x. The mean is off by d u mean|x|; that is not small beside x - mean
-    where a row nearly agrees, and 1 / s makes it larger.
+    x : [T, d] float; off : [T, d], the errors of x. The mean is off by d u mean|x|: this is not small beside x - mean
+    where the elements of a row are nearly equal, and 1 / s makes it larger.
     """
     d = x.shape[1]
     c = x - x.mean(axis=1, keepdims=True)
@@ -176,8 +178,8 @@ def layer_norm(x: Float, scale: Float, bias: Float, off: float | Float = 0.0) ->
 def layer_norm_gradients(d_out: Float, x: Float, scale: Float, off: float | Float = 0.0) -> tuple[Float, Float, Float]:
     r"""Return the conditions of the gradients of x [T, d], scale [d] and bias [d].
 
-    $dx = (g - \overline{g} - h \overline{g h}) / s$ with $g = \gamma\, d_{out}$: for two elements that nearly agree the
-    three terms cancel, and each is off by the error of h.
+    $dx = (g - \overline{g} - h \overline{g h}) / s$ with $g = \gamma\, d_{out}$: in a row of two nearly equal elements
+    the three terms cancel, and the error of h remains.
     """
     n, d = x.shape
     h, s, d_h, d_s = norm_errors(x, off + 0 * x)
@@ -196,7 +198,7 @@ def layer_norm_gradients(d_out: Float, x: Float, scale: Float, off: float | Floa
 def bias_gelu(x: Float, bias: Float) -> Float:
     r"""Return the condition [N, f] of LAY-2's $\tfrac z2 (1 + \tanh t)$, $t = \sqrt{2/\pi}\,(z + 0.044715 z^3)$.
 
-    z has one rounding and t seven, and the sum 1 + tanh, of numbers up to 1, cancels below 0.
+    z has one rounding and t seven, and the sum 1 + tanh t, of numbers up to 1, cancels where t is negative.
     """
     z = x + bias
     t = np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)
@@ -214,15 +216,15 @@ def bias_gelu(x: Float, bias: Float) -> Float:
 def bias_gelu_gradients(d_out: Float, x: Float, bias: Float) -> tuple[Float, Float]:
     r"""Return the conditions of the gradients of x [N, f] and bias [f].
 
-    $dx = d_{out} (\tfrac12 (1 + \tanh t) + \tfrac z2 (1 - \tanh^2 t)\, t')$: both sums cancel, each to an error of
-    that of tanh; z has one rounding, which moves dx by its derivative.
+    $dx = d_{out} (\tfrac12 (1 + \tanh t) + \tfrac z2 (1 - \tanh^2 t)\, t')$: both sums cancel, and the error of tanh
+    remains; z has one rounding, which moves dx by the derivative of dx times that rounding.
     """
     z = x + bias
     k, cubic = np.sqrt(2 / np.pi), 0.044715
     t, dt, ddt = k * (z + cubic * z**3), k * (1 + 3 * cubic * z**2), k * 6 * cubic * z
     y = np.tanh(t)
     bell = 1 - y * y
-    off = bell * 7 * np.abs(t) + FUNCTION * np.abs(y)  # of tanh t
+    off = bell * 7 * np.abs(t) + FUNCTION * np.abs(y)  # the error of tanh t
     second = bell * np.abs(dt - np.abs(z * y) * dt**2 + z * ddt / 2) + bell * np.abs(z * y) * dt**2
     d_x = np.abs(d_out) * (
         np.abs(z) * second + (off + 2) / 2 + np.abs(z) * dt * (2 * np.abs(y) * off + 2 + 10 * bell) / 2 + 2
@@ -244,7 +246,7 @@ def bias_erf_gelu(x: Float, bias: Float) -> Float:
 
 
 def span_logz(scores: Float, unit: float = UNIT) -> float:
-    """Return the condition of SP-2: every cell of the chart is a logarithm of a sum of terms that are off."""
+    """Return the condition of SP-2: every cell of the chart is the logarithm of a sum of terms with errors."""
     n = len(scores)
     nothing = -np.inf, 0.0
     N, R = ({(i, j): nothing for i in range(n) for j in range(i, n)} for _ in range(2))
@@ -264,7 +266,7 @@ def _sum(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
 
 
 def _log_sum(terms: list[tuple[float, float]], unit: float) -> tuple[float, float]:
-    """Return the logarithm of a sum of exponentials, and its error in roundings, of terms with theirs."""
+    """Return the logarithm of the sum of exponentials, and its error in roundings; `terms` are such pairs, too."""
     possible = np.array([term for term in terms if term[0] > -np.inf]).reshape(-1, 2)
     if not len(possible):
         return -np.inf, 0.0

@@ -50,7 +50,7 @@ def listing(ops: Collection[Op]) -> str:
 def arguments(op: Op, drawn: dict[str, Any]) -> str:
     """Return the arguments of the kernel for what a check has drawn, and what else was drawn, one a line.
 
-    Of a check of errors they are the bad arguments; of one that changes a batch, those before the change.
+    For a check of errors these are the bad arguments; for a check that changes the batch, those before the change.
     """
     lines = []
     for label, value in drawn.items():

@@ -18,7 +18,7 @@ CALL = ("kernel", kernel_of.__code__.co_filename)  # the function in `kernel_of`
 
 
 def assert_refused(backend: ModuleType, op: Op, arguments: dict[str, Any], words: Sequence[str], why: str) -> None:
-    """Bad arguments give a ValueError of one line with all the words; `why` says what is bad."""
+    """Raise Disagreement unless bad arguments raise a ValueError of one line with all words; `why` says what is bad."""
     what, expected = f"{op.clause} {op.name}", f"a ValueError with {quoted(words)}"
     try:
         op.call(backend, arguments)
@@ -39,7 +39,7 @@ def quoted(words: Sequence[str]) -> str:
 
 
 def changes(right: dict[str, Any], wrong: dict[str, Any]) -> str:
-    """Return what is wrong in the arguments: those that are not the right ones, and how they differ."""
+    """Return in words which arguments differ from the right ones, and how."""
     parts = [_change(name, right.get(name), x) for name, x in wrong.items()]
     return ", ".join(filter(None, parts)) or "no change"
 

@@ -8,7 +8,7 @@ from accel.evaluation.evalb import Score, evalb, read_parameters, read_sentences
 
 
 def report(gold_lines: Iterable[str], predicted_lines: Iterable[str], parameter_lines: Iterable[str]) -> list[str]:
-    """Return the lines that EVALB prints for a gold, a predicted and a parameter file, but for its messages."""
+    """Return the lines that EVALB prints for a gold, a predicted and a parameter file, without its messages."""
     parameters = read_parameters(parameter_lines)
     files = list(read_sentences(gold_lines)), list(read_sentences(predicted_lines))
     score = evalb(*files, parameters)

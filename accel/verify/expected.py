@@ -1,4 +1,4 @@
-"""What a case's answers must be: the reference's, each computed when it is first asked for."""
+"""What a case's answers must be: the reference's answers, each computed when it is first needed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from accel.verify.compare import FLOAT32, FLOAT64, Precision, assert_close, asse
 from accel.verify.op import Case, Op, Outputs
 
 NEIGHBOURS = (4, 32, 256)
-"""Numbers of narrow answers of the reference: more are computed only where the fast answer is further off."""
+"""How many narrow answers of the reference are computed: more only if the bound of fewer ones refuses the answer."""
 
 
 def cast(arguments: Any, dtype: type, jitter: int = 0, precision: Precision = FLOAT32) -> Any:
-    """Return the same dictionary with every float array in another dtype, and moved by about one rounding if asked."""
+    """Return the same dictionary with every float array in another dtype, and moved by one rounding if `jitter` > 0."""
     if isinstance(arguments, dict):
         return {key: cast(x, dtype, jitter, precision) for key, x in arguments.items()}
     if isinstance(arguments, np.ndarray) and arguments.dtype.kind == "f":
@@ -26,7 +26,7 @@ def cast(arguments: Any, dtype: type, jitter: int = 0, precision: Precision = FL
 
 
 def starts(case: Case) -> list[int]:
-    """Return the number of the first row (for sparse attention: edge) of every example."""
+    """Return the number, in the batch, of the first row (for sparse attention: edge) of every example."""
     sizes = [sum(map(len, e["keys"])) if "keys" in e else len(next(iter(e.values()))) for e in case.examples]
     return np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
 
@@ -41,7 +41,7 @@ def references(op: Op, case: Case, dtype: type, jitter: int = 0, precision: Prec
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """The reference's answers to one case; `precision` is that of the narrow ones."""
+    """The reference's wide (float64) and narrow (float32) answers; float32 answers are held to `precision`."""
 
     op: Op
     case: Case
@@ -70,7 +70,7 @@ class Expected:
 def compare(expected: Expected, got: list[Outputs], dtype: type) -> None:
     """Raise AssertionError unless the outputs of every example agree with the reference's.
 
-    A row of the table with a condition is held to it. For one without, the reference is asked for narrow answers.
+    The bound follows from the operation's condition or, if it has none, from narrow answers of the reference.
     """
     asks = dtype == np.float32 and not expected.op.exact and expected.op.condition is None
     for count in NEIGHBOURS if asks else (0,):

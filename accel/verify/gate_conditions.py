@@ -1,6 +1,6 @@
 """How far rounding may move the gates and the steps of FastTrees, as `accel/verify/conditions.py` counts it.
 
-In here an error is counted in roundings u; what a public function returns is counted in eps = 2 u.
+Inside this module an error is counted in roundings u; public functions return it in units of eps = 2 u.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from refimpl.layers import softmax
 
 
 def cumax(z: Float, off: float | Float = 0.0, unit: float = UNIT) -> Float:
-    """Return the condition [D] of FT-1, of logits that are off: the weights', and D additions of sums below y."""
+    """Return the condition [D] of FT-1, of logits with errors `off`: that of the weights, and D sums of at most y."""
     _, _, weights = softmax_mean(z, off, np.zeros((len(z), 1)), unit=unit)
     y: Float = np.cumsum(weights) + np.arange(len(z)) * np.cumsum(softmax(z)) / 2
     return y
@@ -29,7 +29,7 @@ def tree_gate(a: Float, b: Float, f: Float, x: Float, unit: float = UNIT) -> Flo
 
 
 def cumax_gradient(z: Float, g: Float, g_off: float | Float = 0.0) -> Float:
-    r"""Return the condition [D] of the gradient of z, from that of y and its error in roundings.
+    r"""Return the condition [D] of the gradient of z, from the gradient g of y and the error of g in roundings.
 
     $dz_k = w_k (G_k - \sum_j w_j G_j)$, $G_k = \sum_{d \ge k} g_d$: the difference cancels, and $w_k$ is off.
     """
@@ -44,14 +44,14 @@ def cumax_gradient(z: Float, g: Float, g_off: float | Float = 0.0) -> Float:
 
 
 def tree_gate_gradients(d_out: Float, a: Float, b: Float, f: Float, x: Float) -> tuple[Float, Float, Float, Float]:
-    """Return the conditions of the gradients of a, b, f and x: of one row."""
+    """Return the conditions of the gradients of a, b, f and x, for one row."""
     n, width = len(a), len(x)
     (A, B), (d_A, d_B) = _masters(a, b, 0.0, 0.0, width, UNIT)
     s, d_s = sigmoid(f), _of_sigmoid(f, 0.0)
     w, d_w = A * B, np.abs(A) * d_B + np.abs(B) * d_A + np.abs(A * B)
     _, of_gate = _structured(s, d_s, A, B, d_A, d_B)
     gate, size = s * w + (A - w), np.abs(d_out * x)
-    rest = size * (1 - s)  # of the gradient of w, which is -d_out x (1 - s)
+    rest = size * (1 - s)  # the size of the gradient of w, -d_out x (1 - s)
     of_rest = size * (d_s + 3 * (1 - s) + 1)
     of_A = 2 * size + of_rest * B + rest * (d_B + B) + np.abs(size - rest * B)
     of_B = of_rest * A + rest * (d_A + A)
@@ -75,7 +75,7 @@ def steps(
 
     gates : [T, 2n + 4H]; weight, bias : [R, H], [R], of the last R logits, or R = 0; n : master gates, or 0.
 
-    The error of the hidden state comes back through the weight: a sum of H products and two additions.
+    The error of the hidden state enters the next step through the weight: a sum of H products and two additions.
     """
     rows, width = [], len(c)
     d_h, d_c = np.zeros(width), np.zeros(width)
@@ -111,7 +111,7 @@ def steps(
 def _masters(
     a: Float, b: Float, a_off: float | Float, b_off: float | Float, width: int, unit: float
 ) -> tuple[list[Float], list[Float]]:
-    """Return cumax(a) and 1 - cumax(b) of every unit, and their errors in roundings; 1 - y is rounded as 1 is."""
+    """Return cumax(a) and 1 - cumax(b) of every unit, and their errors in roundings; 1 - y adds one rounding of 1."""
     chunk = width // len(a)
     values = np.cumsum(softmax(a)), 1 - np.cumsum(softmax(b))
     errors = 2 * cumax(a, a_off, unit), 2 * cumax(b, b_off, unit) + 1
@@ -127,7 +127,7 @@ def _structured(s: Float, d_s: Float, A: Float, B: Float, d_A: Float, d_B: Float
 
 
 def _of_sigmoid(z: Float, off: float | Float) -> Float:
-    """Return the error of 1 / (1 + e^-z) in roundings; written as exp(-log(1 + e^-z)) it has those of the logarithm."""
+    """Return the error of 1 / (1 + e^-z) in roundings; as exp(-log(1 + e^-z)) it includes that of the logarithm."""
     y = sigmoid(z)
     d: Float = y * (1 - y) * off + y * (FUNCTION + 2 + (FUNCTION + 1) * np.logaddexp(0, -z))
     return d

@@ -27,12 +27,12 @@ from accel.verify.precision import declared, held
 STEP = 1e-5
 ROOT = 16
 LARGE = 8.0
-"""Numbers beyond it saturate a softmax or a gate: its gradient is then compared at smaller numbers, too."""
+"""Larger numbers saturate a softmax or a gate: its gradient is then compared at smaller numbers, too."""
 STENCILS = {"fourth": (8 / 12, -1 / 12, 0.0), "sixth": (45 / 60, -9 / 60, 1 / 60)}
 """Weights of f(x + n STEP) - f(x - n STEP), n = 1, 2, 3, with errors of these orders of STEP.
 
-A LayerNorm over nearly equal numbers is strongly curved; how much the two differ says how far one is off. A large
-value of f with a small slope is rounded to more than that.
+A LayerNorm over nearly equal numbers is strongly curved; the difference of the two estimates shows how far one of them
+is off. Where f is large and its slope small, the rounding of f is a larger error.
 """
 
 
@@ -56,16 +56,16 @@ class Slope:
     d_out: np.ndarray  # of the outputs of the whole batch
     along: Example  # the direction, as the arguments of the whole batch
     value: float
-    off: float  # at most, of the value
+    off: float  # the largest error that `value` may have
 
     @property
     def follows(self) -> bool:
-        """Return whether the difference follows the function: it is off by at most a thousandth of its value."""
+        """Return whether the difference quotient is accurate: its error is at most a thousandth of its value."""
         return self.off <= 1e-3 * max(abs(self.value), 1e-3)
 
 
 def slope(op: Op, case: Case, seed: int) -> Slope:
-    step = 10 * STEP if op.saturated else STEP  # functions there are nearly flat
+    step = 10 * STEP if op.saturated else STEP  # such functions are nearly flat
     shared = directions(op, case.shared, [seed])
     per_example = [directions(op, e, [seed, b]) for b, e in enumerate(case.examples)]
     draw = np.random.default_rng([seed, 99])
@@ -81,7 +81,7 @@ def slope(op: Op, case: Case, seed: int) -> Slope:
     fourth, sixth = (float(np.dot(weights, differences)) for weights in STENCILS.values())
     along = op.batched(Case(case.shared | shared, [e | d for e, d in zip(case.examples, per_example, strict=True)]))
     sizes = sum(float(np.abs(d * out).sum()) for d, out in zip(d_outs, outs, strict=True))
-    rounding = 4 * FLOAT64.eps * sizes * 2 * sum(map(abs, STENCILS["sixth"])) / step  # eight of each value of f
+    rounding = 4 * FLOAT64.eps * sizes * 2 * sum(map(abs, STENCILS["sixth"])) / step  # eight u of each value
     return Slope(np.concatenate(d_outs), along, sixth, abs(sixth - fourth) + rounding)
 
 
@@ -90,7 +90,7 @@ def gradients_of(op: Op, backend: Any, case: Case, d_out: np.ndarray, dtype: typ
 
 
 def compare_gradients(op: Op, case: Case, expected: Slope, wide: Example) -> None:
-    """Raise AssertionError unless float64 gradients have the slope, to 1e-7."""
+    """Raise AssertionError unless float64 gradients give the reference's slope, to 1e-7."""
     arguments, along = op.batched(case), expected.along
     for name in op.diff:
         assert_shape(wide[name], arguments[name], f"{op.clause} {op.name}_vjp, {name}")
@@ -105,7 +105,7 @@ def compare_gradients(op: Op, case: Case, expected: Slope, wide: Example) -> Non
 
 @dataclass(frozen=True, eq=False)
 class ExpectedGradients:
-    """The float64 gradients of a backend, and those of neighbours of what they are computed from."""
+    """The float64 gradients of a backend, and those of neighbours: of inputs moved by about one rounding."""
 
     op: Op
     backend: Any
@@ -116,7 +116,7 @@ class ExpectedGradients:
     _near: list[Example] = field(default_factory=list)
 
     def near(self, count: int) -> list[Example]:
-        """Return float64 gradients whose arguments, outputs and d_out are each moved by about one rounding."""
+        """Return `count` float64 gradients; arguments, outputs and d_out are each moved by about one rounding."""
         op, backend = self.op, self.backend
         for number in range(len(self._near), count):
             draw = np.random.default_rng(number)
@@ -138,8 +138,8 @@ class ExpectedGradients:
     def allowed(self, count: int) -> Example:
         """Return how far the narrow gradients may be off: as `allowance` says, and by 16 eps of the largest.
 
-        Neighbours show what roundings of the arguments, the outputs and d_out do, and not those in between. Of n
-        independent roundings the sum grows with the root of n (Higham and Mary 2019); 16 is that of 256 on a path.
+        Neighbours show the effect of roundings of the arguments, the outputs and d_out, but not of those in between.
+        The sum of n independent roundings grows with the root of n (Higham and Mary 2019); 16 allows for 256 on a path.
         """
         op, conditions = self.op, [None] * len(self.op.diff)
         if op.gradient_conditions is not None:
@@ -177,7 +177,7 @@ def check_gradients(backend: ModuleType, op: Op, case: Case, seed: int) -> None:
 
 def _check_gradients(backend: ModuleType, op: Op, case: Case, expected: Slope) -> None:
     precision = declared(backend, op)
-    if precision is not None:  # the CPU backend's gradients have the slope, and are those that it must give
+    if precision is not None:  # it must give the CPU backend's gradients, which have the slope
         d_out = rounded(expected.d_out, precision)
         wide = gradients_of(op, cpu, case, d_out, np.float64)
         narrow = gradients_of(op, backend, case, d_out, np.float32)
@@ -189,11 +189,11 @@ def _check_gradients(backend: ModuleType, op: Op, case: Case, expected: Slope) -
 
 
 def check_gradients_as_drawn(backend: ModuleType, op: Op, case: Case, seed: int) -> None:
-    """Raise AssertionError unless the gradients of the case as drawn agree, and where it is large, of its gentle one.
+    """Raise AssertionError unless the gradients of the case agree; of a large case, also those of its `gentle` copy.
 
-    At large numbers float64 gradients must have the slope, where a difference follows it, and float32 ones be finite:
-    in a softmax that is nearly 1, large numbers cancel, and by how much float32 is then off is known for few
-    operations. A kernel of a declared precision is not compared there.
+    At large numbers float64 gradients must have the reference's slope, where the difference quotient is accurate, and
+    float32 ones must be finite: in a softmax that is nearly 1, large numbers cancel, and how far float32 is then off is
+    known for few operations. There a kernel of a declared precision is not compared.
     """
     drawn_case, _, _ = held(backend, op, case)
     if op.saturated or largest(drawn_case) <= LARGE:
@@ -232,7 +232,7 @@ def largest(case: Case) -> float:
 
 
 def gentle(case: Case) -> Case:
-    """Scale every array to at most 2, so that a central difference can follow: huge scores make a step of a softmax."""
+    """Scale every array to at most 2, so that a central difference is accurate: huge scores make a softmax a step."""
 
     def scaled(x: object) -> object:
         if not isinstance(x, np.ndarray) or x.dtype.kind != "f":

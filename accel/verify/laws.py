@@ -75,7 +75,7 @@ def rises_to_one(shared: Example, example: Example, outputs: Outputs) -> None:
 
 
 def lets_through_a_part(shared: Example, example: Example, outputs: Outputs) -> None:
-    """FT-11 L1: every entry has the sign of the input's and is not larger."""
+    """FT-11 L1: every entry has the sign of the input's entry and is not larger in size."""
     y, x = outputs[0], example["x"]
     slack = 1e-5 * np.abs(x).max(initial=0.0)
     assert (np.abs(y) <= np.abs(x) + slack).all() and (y * x >= -slack * np.abs(x)).all()
@@ -126,7 +126,7 @@ def weights_of_splits(shared: Example, example: Example, outputs: Outputs) -> No
 
 
 def parser_tree(scores: np.ndarray) -> set[Split]:
-    """Return (first word, split, last word) of every node: the highest score splits, the last of equal ones."""
+    """Return (first word, split, last word) of every node: the split has the highest score, of equal ones the last."""
     splits, waiting = set(), [(0, len(scores))]
     while waiting:
         i, j = waiting.pop()
@@ -168,7 +168,7 @@ def parts_meet(shared: Example, example: Example, outputs: Outputs) -> None:
 
 
 def parts_come_earlier(shared: Example, example: Example, outputs: Outputs) -> None:
-    """PC-3 L1: parts have smaller steps, one of them the step before; the whole sentence is alone in the last."""
+    """PC-3 L1: parts have smaller steps, one of them the step before; the last step has the whole sentence only."""
     steps = np.concatenate([np.zeros(len(example["scores"]) + 1, int), outputs[4]])
     latest = np.maximum(steps[outputs[2]], steps[outputs[3]])
     begins = np.cumsum(outputs[1]) - outputs[1]
@@ -177,7 +177,7 @@ def parts_come_earlier(shared: Example, example: Example, outputs: Outputs) -> N
 
 
 def windows(shared: Example, example: Example, outputs: Outputs) -> None:
-    """PC-2 L1 to L3: W >= n - 1 is the full chart, W = 1 the parser's tree, which lies in every other."""
+    """PC-2 L1 to L3: W >= n - 1 gives the full chart, W = 1 the parser's tree, which every other chart contains."""
     splits, n, window = set(splits_of(example, outputs)), len(example["scores"]) + 1, shared["window"]
     tree = parser_tree(example["scores"])
     assert tree <= splits
@@ -188,7 +188,7 @@ def windows(shared: Example, example: Example, outputs: Outputs) -> None:
 
 
 def chart_sizes(shared: Example, example: Example, outputs: Outputs) -> None:
-    """PC-2 L5, PC-3 L3; and a cell of step s has as many splits as s, but no more than W."""
+    """PC-2 L5, PC-3 L3; and a cell of step s has min(s, W) splits."""
     n, steps = len(example["scores"]) + 1, outputs[4]
     assert (outputs[1] == np.minimum(steps, shared["window"])).all()
     assert shared["window"] != 2 or (len(steps) <= 3 * n - 3 and outputs[1].sum() <= 5 * n)

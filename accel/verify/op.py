@@ -1,7 +1,7 @@
 """A row of the table in `accel/verify/ops/table.py`, and how cases become batches.
 
 A case is one batch: what its examples share, and the examples, each as the reference takes it. `batched` lays the
-examples one after another as the backends take them; `split` cuts a backend's outputs into the examples' again.
+examples one after another as the backends take them; `split` cuts a backend's outputs into those of the examples.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Attend = Callable[..., Outputs]  # an attention of the reference, or the conditi
 
 @dataclass(frozen=True)
 class Case:
-    """One batch, unbatched: `shared` arguments, and `examples` with their own."""
+    """One batch before its examples are joined: `shared` arguments, and `examples`, each with its own arguments."""
 
     shared: Example
     examples: list[Example]
@@ -45,11 +45,11 @@ class Op:
     options: tuple[str, ...] = ()  # shared arguments that go by keyword
     exact: bool = False
     laws: tuple[Callable[[Example, Example, Outputs], None], ...] = ()
-    errors: tuple[tuple[str, Spoiler], ...] = ()  # words of the message, between bars; the bad arguments
+    errors: tuple[tuple[str, Spoiler], ...] = ()  # words of the message, with | between; makes bad arguments
     moves: bool = True  # an example's answer does not depend on where it stands in the batch
     finite: bool = False  # a NaN or an infinity anywhere in the examples is refused
-    condition: Callable[[Example, Example, int, float], Outputs] | None = None  # of every output; the unit roundoff
-    gradient_conditions: Callable[[dict[str, Any], np.ndarray], Outputs] | None = None  # arguments, d_out; as `diff`
+    condition: Callable[[Example, Example, int, float], Outputs] | None = None  # of each output; float: unit roundoff
+    gradient_conditions: Callable[[dict[str, Any], np.ndarray], Outputs] | None = None  # arguments, d_out; like `diff`
     saturated: bool = False  # gradients are tested on the inputs as drawn, huge ones included
     sized: tuple[Callable[..., Case], ...] = ()  # cases of given sizes; `accel/verify/sizes.py` says which sizes
 
@@ -62,7 +62,7 @@ class Op:
         return tuple(to_numpy(x, f"{self.name}: output {number}") for number, x in enumerate(outputs))
 
     def vjp(self, backend: Any, arguments: dict[str, Any], d_out: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the gradients of the arguments in `diff`: of the backend's own function, or by its library's autograd.
+        """Return the gradients of the arguments in `diff`, from the backend's NAME_vjp or its library's autograd.
 
         Raises NoGradient if the backend exports no NAME_vjp, and an autograd does not see into its function.
         """
@@ -88,8 +88,8 @@ class Op:
     def _own_vjp(self, backend: Any, arguments: dict[str, Any], d_out: np.ndarray) -> Any:
         """Return what the backend's NAME_vjp returns.
 
-        Between function and gradient the function is called again, as by another layer, on halves of the floats: only
-        `outputs` may carry over, and they stay as they are.
+        Between the function and its gradient the function is called again, as by another layer, with halved floats:
+        the gradient may use only `outputs` of the first call, and nothing may change these.
         """
         function, vjp = (kernel_of(backend, name) for name in (self.name, f"{self.name}_vjp"))
         positional, options = self.arguments(backend, arguments)
@@ -126,7 +126,7 @@ class Op:
     def _require_apart(self, arrays: Sequence[Any]) -> None:
         """Raise Disagreement if two NumPy arrays are views of one memory: a tape adds up gradients in place.
 
-        One array may come twice; a tape sees that.
+        One array may be returned twice; a tape notices that.
         """
         distinct_arrays = list({id(x): x for x in arrays if isinstance(x, np.ndarray)}.values())
         for number, x in enumerate(distinct_arrays):
@@ -148,7 +148,7 @@ class Op:
         arguments = self.batched(self.sized[0]())
         try:
             gradients = self._by_autograd(backend, arguments, self.call(backend, arguments)[0])
-        except Exception:  # the tests show it
+        except Exception:  # the tests will report it
             return "autograd"
         return None if gradients is None else "autograd"
 
@@ -228,7 +228,7 @@ def row_too_many(*names: str) -> Spoiler:
 
 
 def dropping_and_not(sized: Callable[..., Case]) -> tuple[Callable[..., Case], ...]:
-    """Return the function of cases of given sizes with dropout and without: kernels have a loop for either."""
+    """Return two functions of cases of given sizes, with dropout and without: kernels have a separate loop for each."""
     return partial(sized, rate=0.3), partial(sized, rate=0.0)
 
 

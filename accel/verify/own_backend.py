@@ -1,4 +1,4 @@
-"""A backend of the user's own: the module of that name, or one line that says what to type instead."""
+"""The user's own backend: imports the module of a name or file, or says in one line what to type instead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from types import ModuleType
 import accel
 from accel.verify.arrays import ArrayError, check_library
 
-NEAR = 0.88  # of two names: the share of their letters that stand in the same order in both
+NEAR = 0.88  # the least similarity of two names: the share of letters that stand in the same order in both
 
 
 class OwnBackendError(ValueError):
@@ -25,7 +25,7 @@ class OwnBackendError(ValueError):
 def import_own(name: str, operations: Collection[str]) -> ModuleType:
     """Return the module of that name or file, which has an array module `xp` and at least one of the operations.
 
-    Raises OwnBackendError if there is none, it cannot be imported, or it exports no operation.
+    Raises OwnBackendError if there is no such module, it cannot be imported, or it lacks what a backend must have.
     """
     is_file = name.endswith(".py") or os.sep in name
     module_name, path = _module_of(name) if is_file else name, Path(name).resolve()
@@ -73,7 +73,7 @@ def meant(name: str, names: Collection[str]) -> str:
 
 
 def misspelt(module: ModuleType, operations: Collection[str]) -> list[str]:
-    """Return a note for every name of a module that is nearly, but for a letter or two, one that it lacks."""
+    """Return a note for every name of a module that differs by a letter or two from a name that the module lacks."""
     functions = [*operations, *(f"{operation}_vjp" for operation in operations)]
     notes = []
     for name, value in vars(module).items():
@@ -85,7 +85,7 @@ def misspelt(module: ModuleType, operations: Collection[str]) -> list[str]:
 
 
 def _module_of(name: str) -> str:
-    """Return the name under which a file can be imported: with the packages that it lies in, from the folder above."""
+    """Return a file's module name, with the packages that it lies in; add the folder above them to `sys.path`."""
     path = Path(name)
     if path.suffix != ".py" or not path.is_file():
         advice = f"did you mean {path}.py?" if Path(f"{path}.py").is_file() else "name a .py file, or a module"
@@ -102,11 +102,11 @@ def _module_of(name: str) -> str:
 def _exists(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError as error:  # of a package above it
+    except ModuleNotFoundError as error:  # perhaps for a package above it
         return error.name is None or not f"{name}.".startswith(f"{error.name}.")
     except KeyboardInterrupt:
         raise
-    except BaseException:  # while a package above it was imported: said by the import itself
+    except BaseException:  # raised by a package above it: `import_module` will report it
         return True
 
 

@@ -44,7 +44,7 @@ def backend_names(config: pytest.Config) -> list[str]:
 
 
 def load_backend(name: str, required: bool = False) -> ModuleType:
-    """Return the module; the CUDA code runs on the host, compiled by g++, without a GPU or where `run_kernels` asks."""
+    """Return the module; without a GPU, or after `run_kernels`, CUDA kernels run on the host, compiled by g++."""
     if name not in accel.BACKENDS:
         from accel.verify.ops.table import OPS
 
@@ -65,9 +65,9 @@ def load_backend(name: str, required: bool = False) -> ModuleType:
 
 
 def run_kernels(race: bool, order: int, fused: bool) -> Callable[[], None]:
-    """Run CUDA kernels on the host, also where there is a GPU, if one of these settings of a launcher is given.
+    """Run CUDA kernels on the host, even if there is a GPU, if one of these settings of the launcher is given.
 
-    Returns a function that restores what was before.
+    Returns a function that restores the settings from before.
     """
     global _on_host
     if not (race or order or fused):
@@ -93,7 +93,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse in one line what cannot be tested; modules of your own may lie in the folder where pytest was started."""
+    """Refuse in one line what cannot be tested; modules of your own are also found in the folder pytest started in."""
     if set(config.getoption("--backend")) - set(accel.BACKENDS):
         sys.path.insert(0, os.getcwd())
     if config.getoption("--require") and config.getoption("--race"):
@@ -130,7 +130,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for name in backend_names(metafunc.config):
             module = load_backend(name, name in required)
             rows = [op for op in OPS if hasattr(module, op.name)]
-            if metafunc.function.__name__.startswith("test_gradients"):  # of "ref": differences of the reference
+            if metafunc.function.__name__.startswith("test_gradients"):  # those of "ref" are differences
                 rows = [op for op in rows if op.gradient_source(module) and name != "ref"]
             pairs += [pytest.param(module, op, id=f"{op.name}-{name}") for op in rows]
             if not rows and name not in accel.BACKENDS:

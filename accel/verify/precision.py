@@ -1,8 +1,8 @@
-"""The precision that a backend declares of a kernel: `precision = {"layer_norm": "bfloat16"}`.
+"""The precision that a backend declares for a kernel: `precision = {"layer_norm": "bfloat16"}`.
 
-The kernel is then called with float32 arrays only, whose numbers are rounded to that precision, and is held to what
-follows from its unit roundoff. It may round every result on the way, and adds in any order. "float32" declares a kernel
-that has no float64.
+The kernel is then called with float32 arrays only, whose numbers are rounded to that precision, and is held to the
+bound that follows from its unit roundoff. It may round every intermediate result, and add in any order. "float32"
+declares a kernel that has no float64.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ BOTH = (np.float64, np.float32)
 
 
 def declared(backend: ModuleType, op: Op) -> Precision | None:
-    """Return the precision of a backend's operation, or None: float64 and float32.
+    """Return the precision that a backend declares for an operation; None if it has both float64 and float32.
 
-    Raises ValueError if it is not one of PRECISIONS, or the operation gives integers.
+    Raises ValueError if it is not one of PRECISIONS, or if answers of the operation are compared exactly.
     """
     name = getattr(backend, "precision", {}).get(op.name)
     if name is None:
@@ -35,12 +35,12 @@ def declared(backend: ModuleType, op: Op) -> Precision | None:
 
 
 def check_declarations(backend: ModuleType, operations: Collection[str]) -> None:
-    """Raise ValueError if a backend declares a precision of no operation, or an unknown one of one of these."""
+    """Raise ValueError if a backend declares a precision for what it does not export, or an unknown one for these."""
     by_operation = getattr(backend, "precision", {})
     if not isinstance(by_operation, dict):
         raise ValueError(f'precision: {by_operation!r} names no operation: write such as {{"layer_norm": "bfloat16"}}')
     for operation, name in by_operation.items():
-        if operation in operations and name not in list(PRECISIONS):  # of any type
+        if operation in operations and name not in list(PRECISIONS):  # a name of any type
             advice = meant(str(name), PRECISIONS) or f"choose one of {', '.join(PRECISIONS)}"
             raise ValueError(f"precision: {operation}: {name!r} is unknown: {advice}")
         if not hasattr(backend, operation):
@@ -49,7 +49,7 @@ def check_declarations(backend: ModuleType, operations: Collection[str]) -> None
 
 
 def held(backend: ModuleType, op: Op, case: Case) -> tuple[Case, tuple[type, ...], Precision]:
-    """Return the case with the inputs that the kernel gets, the types of its arrays, and what it is held to."""
+    """Return the case with the inputs that the kernel gets, the types to test, and the precision it is held to."""
     precision = declared(backend, op)
     if precision is None:
         return case, BOTH, FLOAT32

@@ -42,7 +42,7 @@ def save(path: Path, saved: Saved) -> None:
 
 
 def load(path: Path) -> Saved:
-    """Return what `save` has written, of "-" from standard input. Raises ValueError with the file and its fault."""
+    """Return what `save` wrote to a file, or "-" for standard input. Raises ValueError with the file and its fault."""
     try:
         x = json.loads(sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:

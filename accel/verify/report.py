@@ -57,7 +57,7 @@ def header(ops: Sequence[Op]) -> str:
 
 
 def table_row(row: Row, ops: Sequence[Op]) -> str:
-    """Return the inputs that agreed in every column, or that it differs, or a dash where nothing is checked."""
+    """Return for every column how many inputs agreed, or "differs", or a dash where nothing is checked."""
     cells = ["differs" if x.failure else str(x.n_inputs or "-") for x in row.results]
     return _line(row.op.name, cells, ops)
 
@@ -68,7 +68,7 @@ def row_lines(row: Row, ops: Sequence[Op], backend: str) -> list[str]:
 
 
 def failure_lines(row: Row, backend: str) -> str:
-    """Return the operation, its column or what agrees, and its first failure; below, how to run its input again."""
+    """Return the operation, its verdict or failing column, and its first failure; below, how to run the input again."""
     assert row.failure is not None
     head = f"{row.op.name}: {row.verdict}" if row.values_agree else f"{row.op.name}, {row.differing[0]}"
     once = "" if row.failure.repeats else "; run again, the same input agrees: the kernel's answers vary"
@@ -79,7 +79,7 @@ def failure_lines(row: Row, backend: str) -> str:
 
 
 def notes(row: Row) -> list[str]:
-    """Return the declared precision, and where gradients come from if not from the kernel's own function."""
+    """Return the declared precision, and where gradients come from if the kernel has no NAME_vjp."""
     return [f"{row.op.name}: {result.column}: {result.note}" for result in row.results if result.note]
 
 

@@ -2,9 +2,9 @@
 
 A backend may declare them, `tiles = {"layer_norm": {"rows": (128,), "width": (32, 1024)}}`: where the kernel begins
 another tile, chunk, block or vector, or takes another path. An operation that a backend does not declare is tested at
-the sizes of `accel.cpu` and `accel.cuda` together; a module of one's own is tested along the other axes, too, at the
-sizes of a tile of 16. `tiles = {}` says that no operation has any. The axes of an operation are the parameters of the
-functions in its row's `sized`, with their defaults. One axis has a given size at a time, and the others stay small.
+the tile sizes of `accel.cpu` and `accel.cuda` together; along axes for which these have none, a user's own module is
+tested around a tile of 16. `tiles = {}` says that no operation has any. The axes of an operation are the parameters
+with integer defaults of the functions in its row's `sized`. One axis is varied at a time; the others stay small.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from accel.verify.own_backend import meant
 
 Tiles = dict[str, tuple[int, ...]]
 UNKNOWN = (16,)
-"""Of an axis of a kernel that is not ours and declares nothing, where ours have no tiles."""
+"""The tiles of an axis for a kernel that is not ours and declares none, if our kernels have none either."""
 THIRD_TILE, LARGE = 64, 2**16
-"""Up to the first size of a tile a third one is tested, too; of a tile as large as the second only the size above."""
+"""Tiles of at most THIRD_TILE are also tested where a third tile begins, tiles from LARGE on only at the size above."""
 
 
 def axes(op: Op) -> dict[str, list[Any]]:
@@ -69,7 +69,7 @@ def tiles_of(backend: ModuleType, op: Op) -> Tiles:
 
 
 def sizes_around(tiles: tuple[int, ...]) -> list[int]:
-    """Return the sizes below, at and above the tiles; of small ones also the first with a third tile.
+    """Return the sizes below, at and above the tiles; for small tiles also the first size with a third tile.
 
     >>> sizes_around((4, 256))
     [3, 4, 5, 9, 255, 256, 257]

@@ -65,7 +65,7 @@ def action_sequences(draw: Callable[..., Any], max_words: int = 8) -> list[str]:
 
 
 def position_types(max_words: int = 8) -> st.SearchStrategy[list[ActionType]]:
-    """Types of the positions of one sequence after doubling."""
+    """Return a strategy: types of the positions of one sequence, after closing non-terminals are doubled."""
     return action_sequences(max_words).map(lambda sequence: double_closing(sequence)[1])
 
 

@@ -13,9 +13,9 @@ from accel.verify.op import Op
 
 @given(data=st.data())
 def test_gradients(backend: ModuleType, op: Op, data: st.DataObject) -> None:
-    """1e-7 relative in float64 along one random direction; float32 agrees with float64 to its own rounding.
+    """Float64 agrees to 1e-7 (relative) along one random direction; float32 agrees with float64 up to its rounding.
 
-    Huge inputs are scaled down, too: a saturated function has gradients of 0 there.
+    Huge inputs are also tested scaled down: the gradients of a saturated function are 0.
     """
     case, seed = data.draw(op.cases, label="case"), data.draw(st.integers(0, 2**16), label="direction")
     check_gradients_as_drawn(backend, op, case, seed)

@@ -21,7 +21,7 @@ def test_ops_at_sizes(backend: ModuleType, op: Op) -> None:
 
 
 def test_gradients_at_sizes(backend: ModuleType, op: Op) -> None:
-    """The gradients are those of the reference along a direction, in float64, and float32 agrees with them."""
+    """Float64 gradients have the reference's slope along a random direction, and float32 ones agree with them."""
     for size, case in cases_at_sizes(backend, op):
         try:
             check_gradients_as_drawn(backend, op, case, 0)
@@ -31,7 +31,7 @@ def test_gradients_at_sizes(backend: ModuleType, op: Op) -> None:
 
 
 def test_neighbours_at_sizes(backend: ModuleType, op: Op) -> None:
-    """The first and the last example stay the same to the bit beside NaN, or where that is refused, beside 1e30."""
+    """Outputs of the first and the last example stay the same beside NaN or, where NaN is refused, beside 1e30."""
     for size, case in cases_at_sizes(backend, op):
         try:
             check_neighbours_at_size(backend, op, case)

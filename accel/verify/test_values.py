@@ -24,7 +24,7 @@ def test_ops(backend: ModuleType, op: Op, data: st.DataObject) -> None:
 
 @given(data=st.data())
 def test_single_examples(backend: ModuleType, op: Op, data: st.DataObject) -> None:
-    """The same of batches of one example."""
+    """The same as `test_ops`, for batches of one example."""
     case = data.draw(op.cases, label="case")
     check_values(backend, op, Case(case.shared, case.examples[:1]))
 
@@ -32,7 +32,7 @@ def test_single_examples(backend: ModuleType, op: Op, data: st.DataObject) -> No
 @pytest.mark.parametrize("filling", [np.nan, 1e30])
 @given(data=st.data())
 def test_neighbours(backend: ModuleType, op: Op, filling: float, data: st.DataObject) -> None:
-    """An example's outputs do not depend on the other examples of its batch; a NaN may be refused."""
+    """An example's outputs do not depend on the others in its batch; operations on finite numbers refuse a NaN."""
     check_neighbours(backend, op, data.draw(op.cases, label="case"), filling)
 
 

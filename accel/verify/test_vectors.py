@@ -25,7 +25,7 @@ from refimpl.treeformer import cky_pooling
 from refimpl.trees import ActionType, Tree
 from refimpl.word_level_search import Limits, Model, gpst_actions, tree_actions
 
-FOLDER = Path(__file__).parent / "vectors"  # specs/vectors, which the wheel has here
+FOLDER = Path(__file__).parent / "vectors"  # a link to specs/vectors; a folder in the wheel
 FILES = sorted(FOLDER.glob("*/*/*.json"))
 FIELDS = {"id", "clause", "source", "comment", "flags", "function", "inputs"}
 SOURCES = ("paper: ", "derived: by hand", "enumeration", "pin: ")
@@ -45,7 +45,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def infinite(x: Any) -> Any:
-    """Return the value with the words "inf" and "-inf" turned into numbers."""
+    """Return the value with the words "inf", "-inf" and "nan" turned into numbers."""
     if isinstance(x, list):
         return [infinite(y) for y in x]
     if isinstance(x, dict):
@@ -58,9 +58,9 @@ def by_span(x: dict[str, Any]) -> dict[tuple[int, int], np.ndarray]:
 
 
 def search_model(p: dict[str, Any], symbols: Sequence[str] = (), **x: Any) -> Model:
-    """Return a model of actions from their probabilities after some actions, "*" for all others.
+    """Return a model whose next probabilities are listed in `p` by the actions before, with "*" for all others.
 
-    Of a GPST without `symbols` the probabilities of COMP, of GEN and of words.
+    Without `symbols` the model is a GPST: listed are the probabilities of COMP, of GEN and of the words.
     """
 
     def probabilities(actions: Sequence[Any]) -> Any:
@@ -139,7 +139,7 @@ def plain(x: Any) -> Any:
 
 
 def assert_same(got: Any, expected: Any, where: str) -> None:
-    """Compare nested answers: numbers to 1e-10, everything else exactly; a dictionary may expect a part."""
+    """Compare nested answers: floats to 1e-10, all else exactly; an expected dictionary may lack keys of the answer."""
     if isinstance(expected, dict):
         for key, value in expected.items():
             assert_same(got[key], value, f"{where}.{key}")

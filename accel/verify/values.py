@@ -15,7 +15,7 @@ from accel.verify.expected import Expected, cast, compare
 from accel.verify.op import Case, Example, Op, Outputs
 from accel.verify.precision import held
 
-_TYPES: dict[tuple[str, type], list[np.dtype]] = {}  # those of `types_of` that are known
+_TYPES: dict[tuple[str, type], list[np.dtype]] = {}  # results of `types_of`
 
 
 def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Outputs]:
@@ -43,9 +43,9 @@ def types_of(op: Op, dtype: type) -> list[np.dtype]:
 
 
 def _fits(output_dtype: np.dtype, right: np.dtype | None, dtype: type) -> bool:
-    """Return whether an output may have a type: integers are as wide as the reference's, or wider.
+    """Return whether an output may have this type: integers must be as wide as the reference's, or wider.
 
-    An output that the reference lacks is the backend's own: its gradient reads it.
+    An output that the reference lacks may be a float of `dtype`, an integer or a boolean: only the gradient reads it.
     """
     if right is None:
         return output_dtype == dtype or output_dtype.kind in "iub"
@@ -69,9 +69,9 @@ def check_values(backend: ModuleType, op: Op, case: Case) -> None:
 def check_neighbours(
     backend: ModuleType, op: Op, case: Case, filling: float, examples: Iterable[int] | None = None
 ) -> None:
-    """Raise AssertionError unless each of these examples (None: all) is the same to the bit if the others are filled.
+    """Raise AssertionError unless the outputs of these examples (None: all) stay the same beside filled ones.
 
-    A NaN may be refused by an operation whose row of the table says so.
+    The floats of all other examples of the batch become `filling`. An operation that is `finite` must refuse a NaN.
     """
     case, dtypes, _ = held(backend, op, case)
     for dtype in dtypes:
@@ -89,7 +89,7 @@ def check_neighbours(
 
 
 def check_neighbours_at_size(backend: ModuleType, op: Op, case: Case) -> None:
-    """The same of the first and the last example, beside NaN, or where that is refused, beside 1e30."""
+    """Call `check_neighbours` for the first and the last example, beside NaN or, where NaN is refused, beside 1e30."""
     if len(case.examples) > 1:
         check_neighbours(backend, op, case, 1e30 if op.finite else np.nan, (0, len(case.examples) - 1))
 
@@ -105,7 +105,7 @@ def check_error(backend: ModuleType, op: Op, case: Case, number: int) -> None:
 
 
 def _in_type(arguments: Example, dtype: type) -> Example:
-    """Return arguments with float64 arrays in this type, and float32 ones, of another type than these, in the other."""
+    """Return arguments with float64 arrays in this type, and float32 ones, which are wrong, in the other type."""
     other = {np.dtype(np.float64): dtype, np.dtype(np.float32): np.float32 if dtype == np.float64 else np.float64}
     floats = {key: x for key, x in arguments.items() if isinstance(x, np.ndarray) and x.dtype in other}
     return arguments | {key: x.astype(other[x.dtype]) for key, x in floats.items()}

@@ -1,9 +1,10 @@
-"""cuBLASLt without a GPU: C functions that read memory by the layouts which they are told, and multiply with NumPy.
+"""cuBLASLt without a GPU: C functions that read memory by the layouts that they are given, and multiply with NumPy.
 
-They are called through ctypes with the types that `accel.cuda.support.cublaslt` declares, and see pointers and
-attributes as the library does: its sizes of attributes, its rules for layouts. A layout, a leading dimension or an
-alignment that is wrong is refused, or gives wrong values. bf16 factors are exact in float32; TF32 rounds float32 to ten
-bits of mantissa, to nearest, ties to even (the library does not say). Sums, of a factor too, are NumPy's of float32.
+They are called through ctypes with the types that `accel.cuda.support.cublaslt` declares, and receive pointers and
+attributes as the library does, with its sizes of attributes and its rules for layouts. A layout, a leading dimension or
+an alignment that is wrong is refused, or gives wrong values. bf16 factors are exact in float32; TF32 rounds float32 to
+ten bits of mantissa, to nearest, ties to even (the library does not say). NumPy adds in float32, also the sums of a
+factor.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ SUPPORTED = {
     (Compute.FLOAT32, Type.FLOAT32, Type.FLOAT32), (Compute.TF32, Type.FLOAT32, Type.FLOAT32),
     (Compute.FLOAT32, Type.BFLOAT16, Type.FLOAT32), (Compute.FLOAT64, Type.FLOAT64, Type.FLOAT64),
 }  # fmt: skip
-"""What computes, the type of both factors, and that of the result."""
+"""The compute type, the type of both factors, and the type of the result."""
 WORKSPACE_NEEDED = 1 << 20
 BIAS_ALIGNED = 16  # bytes
 
@@ -62,7 +63,7 @@ class Refused(Exception):
 
 @dataclass
 class Described:
-    """What was created, the numbers given then, and the attributes set since."""
+    """A descriptor of the library: its kind, the numbers it was created with, and the attributes set since."""
 
     kind: str
     numbers: tuple[int, ...] = ()
@@ -71,7 +72,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Seen:
-    """A matrix as the library is told: `stride` between those of a batch, `aligned` what its address must be."""
+    """A matrix as the library sees it: `stride` elements before the next of a batch; `aligned` divides its address."""
 
     type: int
     rows: int
@@ -95,7 +96,7 @@ class Product:
 
 
 class HostLibrary:
-    """The C functions by name; `products` are those computed, `reason` why the last refusal was one."""
+    """The C functions by name; `products` are those computed, `reason` says why the last refused call was refused."""
 
     def __init__(self) -> None:
         self.described: list[Described] = []
@@ -246,7 +247,7 @@ def _refuse(product: Product, scale: int) -> None:
 
 
 def _compute(product: Product, a: int, b: int, out: int, alpha: float, beta: float, bias: int) -> None:
-    """Set out to alpha a b + beta out, plus the bias in every column; or the bias to the sums of a factor."""
+    """Set out to alpha a b + beta out. The epilogue adds `bias` to every column, or sets it to the sums of a factor."""
     factors = [
         np.stack([_rounded(x, product.compute) for x in _matrices(address, matrix, product.batch)])
         for address, matrix in ((a, product.a), (b, product.b))

@@ -1,6 +1,6 @@
-"""Arrays in the place of CuPy's, which count what a GPU would do: kernels started, copies from the host, waiting.
+"""A stand-in for CuPy's arrays that counts what a GPU would do: kernel launches, copies from the host, and waiting.
 
-Whatever mixes an array of the device with one of the host is refused, as CuPy refuses it.
+An operation that mixes an array of the device with one of the host is refused, as CuPy refuses it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 from accel.verify.cuda_host.cupy_graphs import done, made, refuse
 
 KERNELS, COPIES, SYNCHRONISATIONS, GRAPHS = "kernels", "copies", "synchronisations", "graphs"
-COMPRESSION = 3  # kernels
+COMPRESSION = 3  # kernels that a selection by a mask launches
 MODULE = ModuleType("cupy", "The stand-in: what Grove uses of CuPy.")
 _counts: Counter[tuple[str, str]] = Counter()
 
 
 @contextmanager
 def counted() -> Iterator[Counter[tuple[str, str]]]:
-    """Yield what is counted from here on, by kind and by the name of the function, filled in at the end."""
+    """Yield a counter of what happens inside, by kind and by the name of the function; it is filled on exit."""
     before, result = _counts.copy(), Counter[tuple[str, str]]()
     yield result
     result.update(_counts - before)
@@ -54,7 +54,7 @@ def memory(array: np.ndarray) -> np.ndarray:
 
 
 class ndarray:
-    """An array of the device: `on_device` holds it."""
+    """An array of the device; `on_device` is the NumPy array that holds its numbers."""
 
     __slots__ = ("on_device", "__weakref__")
     __array_priority__ = 1000
@@ -105,7 +105,7 @@ class ndarray:
         return self._to_host("get")
 
     def set(self, array: np.ndarray, stream: Any = None) -> None:
-        """Copy an array of the host into this one: at once, or when it is the stream's turn."""
+        """Copy an array of the host into this one: at once in the current stream, in another one when it runs."""
         count(COPIES, "set")
         (stream or MODULE.cuda.get_current_stream()).ask(lambda: np.copyto(self.on_device, array))
 
@@ -184,7 +184,7 @@ ndarray.__module__ = "cupy"
 
 
 def raw(x: Any) -> Any:
-    """Return what NumPy, or a kernel on the host, takes for an argument; refuse arrays of the host."""
+    """Return the NumPy array of an array of the device, other arguments unchanged; refuse arrays of the host."""
     if isinstance(x, ndarray):
         return x.on_device
     if isinstance(x, np.ndarray):
@@ -203,7 +203,7 @@ def _index(index: Any) -> Any:
 
 
 def _count_index(index: Any, name: str) -> None:
-    """Count what indices that are arrays start: views cost nothing."""
+    """Count the kernels, copies and waiting that an index with arrays causes; views cost nothing."""
     parts = _tuple(index)
     for part in parts:
         if isinstance(part, (list, np.ndarray)):
@@ -222,7 +222,7 @@ def _is_one_number(array: np.ndarray, index: Any) -> bool:
 
 
 def wrapped(compute: Callable[[], Any]) -> ndarray:
-    """Return what a kernel computes."""
+    """Return the result of a kernel as an array of the device."""
     return ndarray(made(compute))
 
 

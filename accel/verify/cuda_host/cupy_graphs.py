@@ -1,8 +1,8 @@
-"""Graphs in the place of CUDA's: what a captured stream was asked for, to be done again in the same memory.
+"""A stand-in for CUDA graphs: the work of a captured stream, which a replay does again in the same memory.
 
-As with CUDA, a capture computes nothing: memory that was there before is as it was, and what was allocated inside holds
-nothing of use until the replay. What CUDA or CuPy refuses inside a capture is refused: waiting for the device, copies
-from the host, which would read its memory later, and products of cuBLAS. The null stream is not captured at all.
+As with CUDA, a capture computes nothing: older memory is unchanged after it, and memory allocated inside holds no
+useful values until the replay. What CUDA or CuPy refuses inside a capture is refused: waiting for the device, copies
+from the host, which would read its memory later, and products of cuBLAS. The null stream cannot be captured.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass
 class Recording:
-    """What a graph does again, the arrays that it made, and the memory that it wrote in, as it was before."""
+    """The work that a replay does again, the arrays that it made, and copies of the older memory that it wrote to."""
 
     thread: int = field(default_factory=get_ident)
     again: list[Callable[[], Any]] = field(default_factory=list)
@@ -43,7 +43,7 @@ def made(compute: Callable[[], Any]) -> np.ndarray:
 
 
 def done(work: Callable[[], Any], *touched: Any) -> None:
-    """Do what a kernel does in memory that is there; a replay does it again. `touched` are its arrays."""
+    """Do the work of a kernel in existing memory; a replay does it again. `touched` are the kernel's arrays."""
     recording = _of_thread()
     if recording is not None:
         for array in touched:
@@ -60,7 +60,7 @@ def refuse(what: str) -> None:
 
 
 def captured(work: Callable[[], T]) -> tuple[T, Callable[[], None]]:
-    """Return what `work` returns, arrays that hold nothing yet, and what does as it asked of the device."""
+    """Return the result of `work`, arrays that hold no values yet, and a function that replays its device work."""
     global _recording
     if is_null():
         raise RuntimeError("the null stream cannot be captured: work on a stream of its own")

@@ -1,9 +1,9 @@
-"""NumPy in the place of CuPy, as strict as CuPy: for host code without a GPU.
+"""A stand-in for CuPy, made of NumPy and as strict as CuPy, to run host code without a GPU.
 
 It has the names of CuPy that Grove uses, and no others. Arrays of the host go in by `asarray` and come out by `get`;
-anything else that mixes the two is refused, as CuPy refuses it. `empty` is filled with NaN. What a GPU would do is
-counted: kernels started, copies from the host, and synchronisations, at which the host waits for the GPU. A sort counts
-as eight kernels, and what compresses by a mask as three, as many as CuPy starts.
+anything else that mixes host and device is refused, as CuPy refuses it. `empty` is filled with NaN. What a GPU would do
+is counted: kernel launches, copies from the host, and synchronisations, at which the host waits for the GPU. A sort
+counts as eight kernels, and a selection by a mask as three, as many as CuPy launches.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from accel.verify.cuda_host.cupy_graphs import refuse
 from accel.verify.cuda_host.cupy_streams import cuda
 
 SORT = 8  # kernels
-PASSED = 8  # arrays that CuPy joins one by one, each by a kernel of its own
-FILLING = 77  # of integers in an array that is not filled
+PASSED = 8  # CuPy joins at most so many arrays one by one, each by its own kernel
+FILLING = 77  # the integers in an array of `empty`
 
 
 def _function(name: str, kernels: int = 1, waits: bool = False) -> Callable[..., Any]:
@@ -83,7 +83,7 @@ def empty_like(x: ndarray, dtype: Any = None) -> ndarray:
 
 
 def dot(a: ndarray, b: ndarray, out: ndarray | None = None) -> ndarray:
-    """Return one product of cuBLAS; of an operand that is neither in C's nor in Fortran's order, after a copy."""
+    """Return one product of cuBLAS; an operand that is neither C- nor Fortran-contiguous is copied first."""
     return _product("dot", a, b, out)
 
 
@@ -109,7 +109,7 @@ def _product(name: str, a: ndarray, b: ndarray, out: ndarray | None) -> ndarray:
 
 
 def concatenate(arrays: Sequence[ndarray], axis: int = 0) -> ndarray:
-    """Return arrays one after another; of many of one type one kernel, which reads where they lie from a copy."""
+    """Return arrays one after another. Many of one type take one kernel, to which CuPy copies their addresses."""
     parts = raw(list(arrays))
     if len(parts) > PASSED and len({part.dtype for part in parts}) == 1:
         refuse("concatenate, which copies from the host where many arrays lie")
@@ -133,7 +133,7 @@ def lexsort(keys: ndarray) -> ndarray:
 
 
 def repeat(x: ndarray, repeats: int | list[int] | tuple[int, ...], axis: int | None = None) -> ndarray:
-    """Return repeated elements: numbers of repeats are of the host, and each starts a kernel."""
+    """Return repeated elements: the numbers of repeats lie on the host, and each of them launches a kernel."""
     if isinstance(repeats, (ndarray, np.ndarray)):
         raise ValueError("repeat: CuPy takes an int, a list or a tuple")
     count(KERNELS, "repeat", len(repeats) if isinstance(repeats, (list, tuple)) else 1)

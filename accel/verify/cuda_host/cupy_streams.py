@@ -1,7 +1,7 @@
-"""Streams and events in the place of CuPy's: work beside the current stream is done as late as it may be.
+"""A stand-in for CuPy's streams and events: work outside the current stream is done as late as possible.
 
-The current stream of a thread runs at once. What another stream is asked for waits until a stream waits for an event
-after it: whoever reads a result without waiting reads what was there before.
+The current stream of a thread runs at once. Work on another stream is done only when a stream waits for an event that
+was recorded after it: code that reads a result without waiting reads the old contents of the memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 
 class Stream:
-    """A stream: what it was asked for, and how much of that is done."""
+    """A stream: the work that was put on it, and how much of it is done."""
 
     def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
         self.asked: list[Callable[[], None]] = []
@@ -44,7 +44,7 @@ class Stream:
 
 
 class Event:
-    """A place in what a stream was asked for."""
+    """A place in the work of a stream."""
 
     def __init__(self, disable_timing: bool = False) -> None:
         self.stream: Stream | None = None

@@ -1,7 +1,7 @@
 """`accel.cuda` without a GPU: a stand-in for CuPy, g++ and fibers for CUDA C++, a Python loop for Numba CUDA.
 
-The host code and the kernels are those that run on a GPU. This does not show speed; races between threads it shows
-where `Settings.races` asks for them.
+The host code and the kernels are those that run on a GPU. Times here say nothing about a GPU. Races between threads are
+reported if `Settings.races` is set.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from accel.verify.cuda_host.races import race
 
 FOLDER = Path(__file__).parent
 COMPILER = ("g++", "-std=c++17", "-fPIC", "-w", "-fno-threadsafe-statics", "-U_FORTIFY_SOURCE")
-"""Ubuntu's compiler checks all jumps unless it is told not to, and one from a fiber to another one ends the process."""
+"""Without -U_FORTIFY_SOURCE, Ubuntu's compiler checks `longjmp`: a jump between two fibers would end the process."""
 MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
 WATCHED = ("-O1", "-g1", "-gdwarf-4", "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0")
 
@@ -63,7 +63,7 @@ class Launch(ctypes.Structure):
 
 
 def host_backend(xp: ModuleType = cupy_stand_in.MODULE) -> ModuleType:
-    """Return `accel.cuda`, set to kernels on the host, and to the arrays of the stand-in for CuPy or of NumPy."""
+    """Return `accel.cuda`, set up with kernels on the host and with the arrays of CuPy's stand-in or of NumPy."""
     if xp is np:
         device.use(device.Device(np, launch, each, cublaslt=cublaslt.functions, multiply=cublaslt.multiply))
     else:
@@ -95,7 +95,7 @@ def _each_counted(kernel: Callable[..., None], count: int, *args: Any) -> None:
 
 
 def use(settings: Settings) -> Settings:
-    """Run kernels on the host in this way from now on; return the settings until now.
+    """Run kernels on the host with these settings from now on; return the settings from before.
 
     Raises ValueError if the processor cannot multiply and add in one operation, and the settings ask for it.
     """
@@ -179,7 +179,7 @@ def each(kernel: Callable[..., None], count: int, *args: Any) -> None:
 
 @lru_cache
 def compiled(text: str, dtype: str, chunks: int, races: bool, fused: bool) -> ctypes.PyDLL:
-    """Return the kernels of a source as a library; the temporary folder keeps it under a hash of all its parts."""
+    """Return the kernels of a source as a library, which the temporary folder keeps under a hash of all its inputs."""
     kernels = re.findall(r"__global__ void (\w+)\(", text)
     header = f'#line 1 "cuda_host.h"\n{(FOLDER / "cuda_host.h").read_text()}'
     program = "\n".join([header, '#line 1 "kernels"', text, *(f"HOST_KERNEL({kernel})" for kernel in kernels)])
@@ -195,7 +195,7 @@ def compiled(text: str, dtype: str, chunks: int, races: bool, fused: bool) -> ct
 
 @cache
 def runtime() -> tuple[str, ...]:
-    """Return the compiled files of this folder: what runs the threads of a kernel, its instructions, and the races."""
+    """Return the compiled files of this folder, which run threads, emulate instructions of a GPU, and find races."""
     headers = "\n".join((FOLDER / name).read_text() for name in ("cuda_host.h", "fibers.h", "races.h"))
     return tuple(
         _built(["-O2", "-c", str(FOLDER / name), f"-I{FOLDER}"], headers + (FOLDER / name).read_text(), ".o")
@@ -204,7 +204,7 @@ def runtime() -> tuple[str, ...]:
 
 
 def _built(options: Sequence[str], program: str, suffix: str) -> str:
-    """Return the file that g++ makes of a program on standard input, or of files; kept under a hash of all."""
+    """Return the file that g++ makes of a program on standard input, or of files; it is kept under a hash of these."""
     name = hashlib.sha256(f"{COMPILER}{options}{program}".encode()).hexdigest()[:24]
     folder = Path(tempfile.gettempdir()) / f"grove-cuda-host-{getpass.getuser()}"
     folder.mkdir(exist_ok=True)

@@ -12,17 +12,17 @@ import numpy as np
 
 KINDS = ("reads", "writes", "changes atomically")
 PARAMETERS = re.compile(r"^#define (\w+)(?:\(([\w, ]*)\))? +((?:.*\\\n)*.*)$", flags=re.MULTILINE)
-"""Macros: some stand for several parameters of a kernel, some with an argument that is a part of their names."""
+"""Matches macros: some stand for several parameters of a kernel, and an argument may be a part of the names."""
 
 
 class Access(ctypes.Structure):
-    """As in races.cc: `code` is a place in the library."""
+    """An access as in `Found` of races.cc: `code` is an address in the library."""
 
     _fields_ = [(name, ctypes.c_uint32) for name in ("block", "thread", "kind", "code")]
 
 
 class Found(ctypes.Structure):
-    """As in races.cc: how many races the last launch had, and the first one."""
+    """`Found` of races.cc: how many races the last launch had, and the first one."""
 
     _fields_ = [("count", ctypes.c_uint64), ("address", ctypes.c_uint64), ("accesses", Access * 2)]
 
@@ -50,10 +50,10 @@ def race(library: ctypes.PyDLL, text: str, kernel: str, args: Sequence[Any]) -> 
 
 
 def _lines(library: ctypes.PyDLL, codes: Sequence[int]) -> list[str]:
-    """Return the file and line of every place; of a function in another one's place also where it is called."""
+    """Return the file and line of every place; for an inlined function also the line that calls it."""
     lines = []
     for code in codes:
-        command = ["addr2line", "-i", "-e", library._name, hex(code - 1)]  # code is where the call returns to
+        command = ["addr2line", "-i", "-e", library._name, hex(code - 1)]  # code is a return address
         process = subprocess.run(command, capture_output=True, text=True, check=True)
         places = [re.sub(r"^.*/| \(discriminator \d+\)$", "", line) for line in process.stdout.splitlines()]
         lines.append(" of ".join(dict.fromkeys((places[0], places[-1]))))
@@ -61,7 +61,7 @@ def _lines(library: ctypes.PyDLL, codes: Sequence[int]) -> list[str]:
 
 
 def _names(text: str, kernel: str) -> list[str]:
-    """Return the names of a kernel's parameters, of which macros may stand for several, and for other macros."""
+    """Return the names of a kernel's parameters; a macro may stand for several of them, and contain other macros."""
     signature = re.search(rf"__global__ void {kernel}\(((?:[^()]|\([^()]*\))*)\)", text)
     macros = {name: (arguments, body.replace("\\\n", "")) for name, arguments, body in PARAMETERS.findall(text)}
     words, before = signature[1] if signature else "", ""

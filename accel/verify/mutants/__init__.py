@@ -1,1 +1,1 @@
-"""Seeded errors. Each one is a backend with one mistake, and must turn its row of the table red."""
+"""Seeded errors. Each one is a backend with one mistake, and the tests of its row of the table must fail."""

@@ -1,4 +1,4 @@
-"""Kernels whose numbers are right where they are compared, and that break the contract of a backend otherwise."""
+"""Kernels whose compared numbers are right, but that break the contract of a backend in another way."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def plain(
     order_of: Callable[[int, int], Any] = shorter_first,
     key: Callable[[int, int, Any], Any] = lambda s, b, splits_of_cell: (s, b, splits_of_cell),
 ) -> Any:  # fmt: skip
-    """Build the charts with loops, from the root down: right as it is, wrong with other splits, steps or orders."""
+    """Build the charts with loops, from the root down. The defaults are right, other splits, steps or orders wrong."""
     cells: dict[tuple[int, int, int], tuple[int, list[int]]] = {}
 
     def visit(b: int, i: int, j: int, points: list[int]) -> int:
@@ -86,7 +86,7 @@ def one_row_less_above_the_words(scores: Any, offsets: Any, *, window: int) -> A
 
 
 def steps_of_the_lowest_split(scores: Any, offsets: Any, *, window: int) -> Any:
-    """Take a cell's step for the height of its lowest tree."""
+    """Number a cell's step by the height of its lowest tree."""
 
     def step_of(parts: list[int]) -> int:
         return 1 + min(max(pair) for pair in zip(parts[::2], parts[1::2], strict=True))
@@ -99,7 +99,7 @@ def steps_of_left_parts(scores: Any, offsets: Any, *, window: int) -> Any:
 
 
 def steps_by_height(scores: Any, offsets: Any, *, window: int) -> Any:
-    """Give every cell the height of the parser's tree over it."""
+    """Stop after as many steps as the highest parser's tree needs."""
     heights = plain(scores, offsets, window=1)[5].size - 1
     spans, owner, split_offsets, left, right, step_offsets, roots = cpu.pruned_chart(scores, offsets, window=window)
     return spans, owner, split_offsets, left, right, np.minimum(step_offsets[: heights + 1], len(owner)), roots
@@ -123,7 +123,7 @@ def mixed_sentences(scores: Any, offsets: Any, *, window: int) -> Any:
 
 
 def ranked(scores: Any, offsets: Any, order_of: Callable[[Any], Any]) -> Any:
-    """Return scores whose ascending order is the given one in every sentence."""
+    """Return scores whose ascending order in every sentence is the one that `order_of` returns."""
     out = scores.copy()
     for b, (start, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
         points = slice(start - b, end - b - 1)
@@ -141,7 +141,7 @@ def descending(scores: Any, offsets: Any, *, window: int) -> Any:
 
 
 def places_for_ranks(scores: Any, offsets: Any, *, window: int) -> Any:
-    """Take argsort's answer for the rank of every point."""
+    """Use the result of argsort as the ranks of the points."""
     ranks = ranked(scores, offsets, lambda part: np.argsort(np.argsort(part, kind="stable")))
     return cpu.pruned_chart(ranks, offsets, window=window)
 
@@ -161,7 +161,7 @@ def scores_of_the_neighbours(scores: Any, offsets: Any, *, window: int) -> Any:
 
 
 def nodes_of_the_sentence(scores: Any, offsets: Any, *, window: int) -> Any:
-    """Count words from the start of their sentence."""
+    """Number words from the start of their sentence, not of the batch."""
     spans, owner, split_offsets, left, right, step_offsets, roots = cpu.pruned_chart(scores, offsets, window=window)
     starts = offsets[np.repeat(owner, np.diff(split_offsets))]
     left, right = (np.where(part < offsets[-1], part - starts, part) for part in (left, right))
@@ -174,7 +174,7 @@ def parts_swapped(scores: Any, offsets: Any, *, window: int) -> Any:
 
 
 def roots_are_cells(scores: Any, offsets: Any, *, window: int) -> Any:
-    """Take the last cells for the roots, as if all sentences were equally long."""
+    """Use the last cells as the roots, as if all sentences were equally long."""
     *charts, roots = cpu.pruned_chart(scores, offsets, window=window)
     last = offsets[-1] + len(charts[0]) - len(roots)
     return *charts, np.maximum(last, 0) + np.arange(len(roots), dtype=np.int32)

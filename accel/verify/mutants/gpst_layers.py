@@ -18,7 +18,7 @@ def gelu_without_bias(x: Any, bias: Any) -> Any:
 
 
 def gradient_is_the_distribution(d_out: Any, outputs: Any, x: Any, bias: Any) -> Any:
-    """Forget that the distribution itself rises."""
+    """Forget z phi(z), the slope of the distribution function, in the gradient Phi(z) + z phi(z)."""
     z = x + bias
     d_x = d_out * np.where(np.abs(z) < 1e-12, 0.5, outputs[0] / np.where(z == 0, 1, z))
     return d_x.astype(x.dtype), d_x.sum(axis=0).astype(x.dtype)
@@ -30,7 +30,7 @@ def gradient_of_one_bias_a_row(d_out: Any, outputs: Any, x: Any, bias: Any) -> A
 
 
 def weights_of_the_batch(scores: Any, vectors: Any, offsets: Any) -> Any:
-    """One softmax for all groups, then each group's share."""
+    """Take one softmax over all groups together."""
     _, weights = cpu.weighted_sum(scores, vectors, np.array([0, len(scores)], np.int64))
     groups = zip(offsets[:-1], offsets[1:], strict=True)
     return np.array([weights[a:b] @ vectors[a:b] for a, b in groups]), weights
@@ -63,7 +63,7 @@ def gradient_without_the_mean(d_out: Any, outputs: Any, scores: Any, vectors: An
 
 
 def softmax_of_products_without_roles(x: Any, bias: Any, roles: Any, *rest: Any) -> Any:
-    """Take one role for both rows of a pair."""
+    """Use the role of a pair's first row for both rows."""
     return cpu.pair_attention(x, bias, np.repeat(roles[::2], 2), *rest)
 
 

@@ -1,7 +1,7 @@
-"""Seeded errors above a size: for every tile of our kernels one that is right up to it and wrong above it.
+"""Seeded errors above a size: for every tile of our kernels an error that appears only above the size of the tile.
 
-And a few as they happen: what is left out, or numbered anew, where a second tile begins. Tests at the sizes of tiles
-must catch them; those on small random cases do not.
+A few more are typical mistakes: where a second tile begins, something is left out or numbered from 0 again. Tests at
+the sizes of tiles must catch all of them; tests on small random cases do not.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def wrong_above(name: str, axis: str, tile: int) -> Function:
     return mutant
 
 
-# As they happen
+# Typical mistakes
 
 
 def numbers_restart_in_every_chunk(x: Any, rate: float, seed: int) -> Any:
@@ -124,13 +124,13 @@ def last_chunk_of_a_scale_is_lost(d_out: Any, outputs: Any, x: Any, scale: Any, 
 
 
 def one_chunk_of_a_row(d_out: Any, outputs: Any, table: Any, ids: Any) -> Any:
-    """Add the first 64 gradients of every row of the table."""
+    """Add only the first 64 gradients of every row of the table."""
     place = np.array([np.sum(ids[:i] == row) for i, row in enumerate(ids)], int)
     return cpu.embedding_vjp(d_out * (place < CHUNK).astype(d_out.dtype)[:, np.newaxis], outputs, table, ids)
 
 
 def gradient_of_r_without(d_out: Any, lost: Any, outputs: Any, *arguments: Any, **options: Any) -> Any:
-    """Return the gradients, but that of r without the queries that are lost, [N] bool."""
+    """Return the gradients; that of r is computed without the queries in `lost` [N] bool."""
     gradients = list(cpu.causal_attention_vjp(d_out, outputs, *arguments, **options))
     d_rest = d_out * ~lost[:, np.newaxis, np.newaxis]
     gradients[3] = cpu.causal_attention_vjp(d_rest.astype(d_out.dtype), outputs, *arguments, **options)[3]
@@ -150,7 +150,7 @@ def ninth_tile_of_queries_is_lost(d_out: Any, outputs: Any, *arguments: Any, **o
 
 
 def rows_of_dropout_restart_in_every_tile(*arguments: Any, rate: float, seed: int) -> Any:
-    """Take for the queries of a second tile of a sequence the dropout of those of its first."""
+    """Give the queries of a sequence's later tiles the dropout of its first tile."""
     q, k, v, r, u, w, query_offsets, key_offsets = arguments
     out, lse = cpu.causal_attention(*arguments, rate=rate, seed=seed)
     for begin, end, first, last in zip(

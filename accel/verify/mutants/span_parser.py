@@ -39,7 +39,7 @@ def plain(
     phrase: Function = lambda labels, rows: labels + rows,
     rest: Function = np.logaddexp, root: Function = lambda constituent, row, child: constituent,
 ) -> Any:  # fmt: skip
-    """Sum with loops: right as it is, wrong with another choice."""
+    """Compute log Z with loops. The defaults are right, any other choice is wrong."""
     logz = []
     for n, label_scores in sentences(scores.astype(np.float64), offsets, order):
         B, C, N, R = ({} for _ in range(4))
@@ -99,7 +99,7 @@ def of_the_sentence_before(scores: Any, offsets: Any) -> Any:
 def plain_gradient(
     d_out: Any, outputs: Any, scores: Any, offsets: Any, change: Callable[[Any, Any, Any], Any] = lambda d, s, n: d
 ) -> Any:
-    """Return the backend's marginals times d_out, after a change of each sentence's [S, L]."""
+    """Return the marginals of `accel.cpu` times d_out, after `change` of those of each sentence [S, L]."""
     begins = np.concatenate([[0], np.cumsum([n * (n + 1) // 2 for n in np.diff(offsets)])])
     (marginals,) = cpu.span_logz_vjp(np.ones_like(d_out), outputs, scores, offsets)
     gradients = [scores[:0]]
@@ -168,7 +168,7 @@ def plain_trees(
     splits: Callable[[int, int], range] = range, labels: slice = slice(None),
     last: Callable[[list[Way]], list[Way]] = lambda ways: ways,
 ) -> Any:  # fmt: skip
-    """List the best with loops: right as it is, wrong with another choice."""
+    """List the best trees with loops. The defaults are right, any other choice is wrong."""
 
     def best(ways: Any, count: int) -> list[Way]:
         return sorted(ways, key=lambda way: (-way[0], way[1]))[:count]
@@ -206,7 +206,7 @@ def changed_trees(name: str, **choices: Any) -> Function:
 
 
 def along_the_edges(left: list[Way], right: list[Way], count: int) -> Iterator[Way]:
-    """Look at neighbours of the best pair in one list at a time."""
+    """Join only pairs that contain the best of at least one list."""
     return ((x + y, p + q) for a, (x, p) in enumerate(left) for y, q in (right if a == 0 else right[:1]))
 
 

@@ -11,7 +11,7 @@ from accel import cpu
 
 
 def scale_of_the_width(q: Any, *rest: Any, **options: Any) -> Any:
-    """Divide by the square root of d where that of a head belongs, as the paper prints it."""
+    """Divide by the square root of d instead of a head's width, as the paper prints it."""
     return cpu.dot_product_attention((q / q.shape[1] ** 0.5).astype(q.dtype), *rest, **options)
 
 

@@ -28,7 +28,7 @@ def plain(
     tokens: Any, compose: Any, direction: Any, offsets: Any, *, max_height: int | None,
     splits: Callable[[int, int], list[tuple[int, int]]] = splits_of, weigh: Callable[[Any], Any] = softmax,
 ) -> Any:  # fmt: skip
-    """Fill every chart with loops: right as it is, wrong with other splits or weights."""
+    """Fill every chart with loops. The defaults are right, other splits or weights are wrong."""
     nodes, weights = [tokens[:0]], [tokens[:0, 0]]
     for a, b in zip(offsets[:-1], offsets[1:], strict=True):
         r: dict[tuple[int, int], Any] = {}
@@ -44,7 +44,7 @@ def plain(
 
 
 def last_split_counts_twice(*arguments: Any, **options: Any) -> Any:
-    """Let k run up to j, where nothing is left for the right part."""
+    """Let k run up to j: the right part would be empty there, and the last split comes twice."""
     return plain(*arguments, **options, splits=lambda i, j: [*splits_of(i, j), (j - 1, j)])
 
 
@@ -82,7 +82,7 @@ def one_row_too_many(*arguments: Any, max_height: int | None) -> Any:
 
 
 def first_sentence_for_all(tokens: Any, compose: Any, direction: Any, offsets: Any, **options: Any) -> Any:
-    """Copy the chart of the first sentence to all of its length, as the authors' main branch does."""
+    """Copy the chart of the first sentence to all sentences of its length, as the authors' main branch does."""
     copied = tokens.copy()
     for a, b in zip(offsets[:-1], offsets[1:], strict=True):
         if b - a == offsets[1]:
@@ -123,7 +123,7 @@ def plain_gradient(
     d_scores: Callable[[Any, Any, Any], Any] = lambda p, c, g: p * (c @ g - p @ c @ g),
     scored: tuple[int, int] = (1, 1),
 ) -> Any:  # fmt: skip
-    """Return the gradients with loops: right as it is, wrong where a part does not hear of its parent, and so on."""
+    """Return the gradients with loops. The defaults are right; `heard` may cut a part from its parent's gradient."""
     d, nodes, start = len(direction), np.asarray(outputs[0]), 0
     d_tokens, d_compose, d_direction = (np.zeros_like(x) for x in (tokens, compose, direction))
     halves = compose[:d], compose[d:]
@@ -175,7 +175,7 @@ def gradient_swaps_the_halves(*arguments: Any, **options: Any) -> Any:
 
 
 def gradient_stays_below_the_root(d_out: Any, *arguments: Any, **options: Any) -> Any:
-    """Forget what comes to the last node of all."""
+    """Forget the gradient of the last node of the batch."""
     d_out = d_out.copy()
     d_out[-1] = 0
     return cpu.cky_pool_vjp(d_out, *arguments, **options)
@@ -196,7 +196,7 @@ def spans_by_length(weights: Any, offsets: Any, **options: Any) -> Any:
 
 
 def trees_of_the_batch(weights: Any, offsets: Any, **options: Any) -> Any:
-    """Count words through the batch."""
+    """Number words from the start of the batch."""
     spans, span_offsets = cpu.chart_trees(weights, offsets, **options)
     return (spans + np.repeat(offsets[:-1], np.diff(span_offsets))[:, None]).astype(np.int32), span_offsets
 

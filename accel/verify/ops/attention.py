@@ -64,7 +64,7 @@ def sparse_cases(draw: Callable) -> Case:
 def sparse_of_sizes(
     rate: float, queries: int = 4, keys: int = 5, edges: int = 3, heads: int = 1, width: int = 3
 ) -> Case:
-    """Every query sees the first key, and with it `edges` keys; one query before them sees none."""
+    """The first query sees no key; every other query sees `edges` keys, the first key among them."""
     keys = max(keys, edges)
     sets = [[], *([0, *(1 + (i + j) % (keys - 1) for j in range(edges - 1))] for i in range(queries - 1))]
     q, k, v = (floats("unit", 3 + i, n, heads, width) for i, n in enumerate((queries, keys, keys)))
@@ -115,7 +115,7 @@ def causal_cases(draw: Callable) -> Case:
 
 
 def causal_examples(lengths: list[tuple[int, int]], regime: str, seed: int, heads: int, width: int) -> list[Example]:
-    """Return sequences of so many queries after so many rows of memory."""
+    """Return one sequence for each pair in `lengths`: the number of queries, and of rows of memory before them."""
     examples = []
     for number, (n, memory) in enumerate(lengths):
         q, k, v = (floats(regime, seed + 3 + 5 * number + i, n + memory, heads, width) for i in range(3))
@@ -126,14 +126,14 @@ def causal_examples(lengths: list[tuple[int, int]], regime: str, seed: int, head
 def causal_of_sizes(
     rate: float, queries: int = 3, keys: int = 1, sequences: int = 2, heads: int = 1, width: int = 3
 ) -> Case:
-    """Sequences of one query, and a longer one at last."""
+    """Sequences of one query, and a last one that is longer."""
     lengths = [(1, 1)] * (sequences - 1) + [(queries, max(0, keys - queries))]
     shared = position_arrays("unit", 0, max(sum(pair) for pair in lengths), heads, width)
     return Case(shared | {"rate": rate, "seed": 7}, causal_examples(lengths, "unit", 0, heads, width))
 
 
 def causal_halves_of_sizes(keys: int = 4) -> Case:
-    """The first half of the keys are the memory, the second half those of queries."""
+    """The first half of the keys is the memory; the second half belongs to the queries."""
     return causal_of_sizes(0.3, queries=(keys + 1) // 2, keys=keys)
 
 

@@ -47,7 +47,7 @@ def logits_of_sizes(rows: int = 4, width: int = 3) -> Case:
 
 
 def tree_gates_of_sizes(rows: int = 4, masters: int = 0, units: int = 0) -> Case:
-    """One master gate for all units, or for each its own."""
+    """One master gate for all units or, if `masters` is given, one for each unit."""
     n, n_units = masters or 1, units or masters or 2
     widths = {"a": n, "b": n, "f": n_units, "x": n_units}
     arrays = {name: floats("unit", i, rows, width) for i, (name, width) in enumerate(widths.items())}
@@ -93,7 +93,7 @@ def recurrence_cases(draw: Callable, kinds: tuple[str, ...]) -> Case:
 def steps_of_sizes(
     kind: str, sequences: int = 2, steps: int = 2, masters: int | None = 0, units: int = 0
 ) -> Case:  # fmt: skip
-    """Sequences of two steps and a longer one, but one step less in the last; masters as `tree_gates_of_sizes`."""
+    """A sequence of `steps` steps, then sequences of two, the last of one; masters as in `tree_gates_of_sizes`."""
     n, n_units = masters or 1, units or masters or 2
     n_master = 0 if kind == "lstm" else 2 * n
     n_rows = 4 * n_units + (n_master if kind == "on_lstm" else 0)
@@ -119,7 +119,7 @@ def batched_steps(case: Case) -> dict[str, Any]:
 
 
 def ref_steps(shared: Example, example: Example, start: int) -> Outputs:
-    """Return h, c, activations and distances: a cell whose inputs are the gates, under a weight of ones."""
+    """Return h, c, activations and distances of a cell that takes the gates as inputs, with an identity weight."""
     gates, c = example["gates"], example["c0"]
     h, kind = example.get("h0", c), shared.get("kind", "faster_fasttrees")
     n_rows = gates.shape[1]
@@ -144,7 +144,7 @@ def condition_of_steps(shared: Example, example: Example, start: int, unit: floa
 
 
 def gates_of(logits: np.ndarray, n_units: int, distance: float | None) -> tuple[np.ndarray, list[float]]:
-    """Return the activations of a step, and the means that are its distances."""
+    """Return the activations of a step, and its distances, which are means of gates."""
     masters, (out, cell, i, f) = logits[: -4 * n_units], np.split(logits[-4 * n_units :], 4)
     units = [cells.sigmoid(out), np.tanh(cell), cells.sigmoid(i), cells.sigmoid(f)]
     if distance is None:
@@ -155,7 +155,7 @@ def gates_of(logits: np.ndarray, n_units: int, distance: float | None) -> tuple[
 
 
 def cut_offsets(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The first sequence swallows the others."""
+    """Give all rows to the first sequence, so that the others are empty."""
     offsets = arguments["offsets"].copy()
     offsets[1:-1] = offsets[-1]
     return arguments | {"offsets": offsets}

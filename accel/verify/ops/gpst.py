@@ -21,7 +21,7 @@ ARRANGEMENTS = {"as drawn": np.array, "ascending": np.sort, "descending": lambda
 
 @st.composite
 def score_cases(draw: Callable) -> Case:
-    """Draw scores of any regime; sorted ones make a sentence a chain."""
+    """Draw scores of any regime; sorted scores give a tree that is a chain."""
     regime, seed, lengths = draw(regimes), draw(seeds), draw(sentence_lengths, label="lengths")
     if draw(st.integers(0, 4), label="long") == 4:
         lengths.append(40)
@@ -59,7 +59,7 @@ def batched_scores(case: Case) -> dict[str, Any]:
 
 
 def split_pruned_chart(outputs: Outputs, case: Case) -> list[Outputs]:
-    """Cut a batch's charts into those of its sentences, and number every sentence's nodes by themselves."""
+    """Cut a batch's charts into those of its sentences, and number the nodes within each sentence."""
     spans, owner, split_offsets, left, right, step_offsets, roots = outputs
     lengths = [len(e["scores"]) + 1 for e in case.examples]
     assert len(owner) == len(spans) == len(split_offsets) - 1 == step_offsets[-1] and split_offsets[0] == 0
@@ -72,7 +72,7 @@ def split_pruned_chart(outputs: Outputs, case: Case) -> list[Outputs]:
     charts = []
     for b, n in enumerate(lengths):
         cells, splits = owner == b, split_owner == b
-        number = np.full(first_words[-1] + len(spans), -1)  # no node of the sentence
+        number = np.full(first_words[-1] + len(spans), -1)  # -1: not a node of the sentence
         number[first_words[b] : first_words[b + 1]] = np.arange(n)
         number[first_words[-1] + np.flatnonzero(cells)] = n + np.arange(cells.sum())
         parts = number[left[splits]], number[right[splits]]
@@ -82,7 +82,7 @@ def split_pruned_chart(outputs: Outputs, case: Case) -> list[Outputs]:
 
 
 def two_sentences(**changes: Any) -> Spoiler:
-    """Two sentences of three words, with these arguments changed."""
+    """Return a function that gives two sentences of three words, with these arguments changed."""
     right = {"scores": np.array([0.5, 1.0, 2.0, 0.0]), "offsets": np.array([0, 3, 6], np.int64), "window": 2}
     return lambda arguments: right | changes
 

@@ -1,4 +1,4 @@
-"""The rows of the layers of GPST's composition model: GELU, weighted sums of groups, pairs of rows, residual norms."""
+"""Rows of the table for layers of GPST's composition model: GELU, weighted sums, attention of pairs, residual norms."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def bias_cases(draw: Callable) -> Case:
 
 @st.composite
 def group_cases(draw: Callable) -> Case:
-    """Draw groups of rows; some are empty, and some examples have nothing else."""
+    """Draw groups of rows; some are empty, and some examples have only empty groups."""
     width, regime, seed = draw(st.sampled_from([1, 2, 7, 33, 130]), label="d"), draw(regimes), draw(seeds)
     sizes = st.lists(st.integers(0, 5), min_size=1, max_size=4)
     groups = draw(st.lists(sizes, min_size=1, max_size=3), label="sizes")
@@ -73,7 +73,8 @@ def pair_cases(draw: Callable) -> Case:
 @st.composite
 def residual_cases(draw: Callable) -> Case:
     """Draw rows whose sum is not all zeros: a norm is too strongly curved there for a central difference."""
-    width, regime, seed = draw(st.sampled_from([1, 3, 7, 33]), label="d"), draw(regimes), draw(seeds)  # 2: 1 and -1
+    # no width of 2: a norm of two numbers is 1 and -1
+    width, regime, seed = draw(st.sampled_from([1, 3, 7, 33]), label="d"), draw(regimes), draw(seeds)
     lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3), label="lengths")
     other = "unit" if regime == "zeros" else regime
     examples = [
@@ -86,7 +87,7 @@ def residual_cases(draw: Callable) -> Case:
 
 
 def groups_of_sizes(groups: int = 4, size: int = 3, width: int = 3) -> Case:
-    """Groups of no row and of one row in turn, and a larger one at last."""
+    """Groups of no row and of one row in turn, and a last group of `size` rows."""
     sizes = [*(i % 2 for i in range(groups - 1)), size]
     return Case({}, [
         {"scores": floats("unit", b, sum(rows)), "vectors": floats("unit", 9 + b, sum(rows), width), "sizes": rows}
@@ -141,7 +142,7 @@ def residual_norm_condition(shared: Example, example: Example, start: int, unit:
 
 
 def residual_norm_gradient_conditions(a: Example, d_out: np.ndarray) -> Outputs:
-    """A dropped element has no gradient; the bias has the sum of those of y."""
+    """Return the conditions of the gradients of x, y (0 where y is dropped), and bias (a sum of those of y)."""
     x, off, keep = sums_before_the_norm(a["x"], a, 0)
     one = np.ones(x.shape[1])
     d_x, _, _ = conditions.layer_norm_gradients(d_out, x, one, off)
@@ -186,7 +187,7 @@ def weights_of_groups(shared: Example, example: Example, outputs: Outputs) -> No
 
 
 def within_both_values(shared: Example, example: Example, outputs: Outputs) -> None:
-    """Where nothing is dropped, every number lies between those of both rows."""
+    """Without dropout, every output lies between the values of the pair's two rows."""
     d = outputs[0].shape[1]
     values = (example["x"] + shared["bias"][example["roles"]])[:, 2 * d :].reshape(-1, 2, 1, d)
     if not shared["rate"]:
@@ -196,7 +197,7 @@ def within_both_values(shared: Example, example: Example, outputs: Outputs) -> N
 
 
 def normalised(shared: Example, example: Example, outputs: Outputs) -> None:
-    """IO-1 L1, but for the variance of what is normalised."""
+    """IO-1 L1: the mean is 0, and the mean square at most 1."""
     assert np.abs(outputs[0].mean(axis=1)).max() <= 1e-5 and (outputs[0] ** 2).mean(axis=1).max() <= 1 + 1e-5
 
 

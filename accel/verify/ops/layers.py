@@ -25,7 +25,7 @@ def row_cases(draw: Callable, **shared_shapes: str) -> Case:
 
 
 def rows_of_sizes(shared_names: str = "", rows: int = 4, width: int = 3) -> Case:
-    """Two examples x [n, width], with so many rows together, that share vectors [width]."""
+    """Two examples x [n, width], with `rows` rows in total, that share vectors [width]."""
     shared = {name: floats("unit", 100 + i, width) for i, name in enumerate(shared_names.split())}
     return Case(shared, [{"x": x} for x in np.array_split(floats("unit", 0, rows, width), min(rows, 2))])
 
@@ -67,13 +67,13 @@ def output_cases(draw: Callable, labelled: bool) -> Case:
 
 
 def embedding_of_sizes(rows: int = 4, same: int = 1, width: int = 3) -> Case:
-    """Rows of a table of two; of the rows, `same` have the second id."""
+    """Ids for a table of two rows: `rows` times the first id, then `same` times the second."""
     ids = np.r_[np.zeros(rows, np.int32), np.ones(same, np.int32)]
     return Case({"table": floats("unit", 0, 2, width)}, [{"ids": part} for part in (ids[:2], ids[2:])])
 
 
 def output_of_sizes(rows: int = 4, words: int = 5, width: int = 3) -> Case:
-    """Rows with labels, the largest among them, and one without."""
+    """One row without a label, and `rows` rows with labels, the largest label among them."""
     labels = np.r_[-1, np.arange(rows)[::-1] % words].astype(np.int32)
     h = floats("unit", 1, rows + 1, width)
     examples = [{"h": h[part], "labels": labels[part]} for part in (slice(2), slice(2, None))]
@@ -126,7 +126,7 @@ LAYERS = (
         "cross_entropy", "layers", "LAY-5", output_cases(labelled=True),
         lambda s, e, start: (layers.cross_entropy(e["h"], s["table"], s["bias"], e["labels"]),),
         batched_rows("h", "table", "bias", "labels"),
-        lambda outputs, case: split_by_x(outputs[:2], case),  # the third is of all labelled rows, or of none
+        lambda outputs, case: split_by_x(outputs[:2], case),  # the third has all labelled rows, or none
         diff=("h", "table", "bias"),
         laws=(laws.log_probability,), sized=(output_of_sizes,),
         condition=lambda s, e, start, unit: (

@@ -16,7 +16,7 @@ from refimpl import randomness
 
 
 def numbered(case: Case) -> Case:
-    """Every sequence of a batch has a number: its features are elements of their own."""
+    """Give every sequence its number in the batch: each sequence draws its own features to drop."""
     return Case(case.shared, [e | {"sequence": b} for b, e in enumerate(case.examples)])
 
 

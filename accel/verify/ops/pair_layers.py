@@ -1,4 +1,4 @@
-"""The row of all layers of GPST's composition model over pairs of rows, from the first products on."""
+"""The row of the table for all layers of GPST's composition model over pairs of rows, after the first products."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def layers_of_sizes(rate: float, pairs: int = 3, heads: int = 1, width: int = 6,
 
 
 def ref_pair_layers(shared: Example, example: Example, start: int) -> Outputs:
-    """The layers of `compose` and `decompose` from the first products on; `start` is the number of the first row."""
+    """The layers of `compose` and `decompose` after the first products; `start` is the number of the first row."""
     x, rows, d = example["x"], example["first"], example["x"].shape[1]
     for k in range(len(shared["bias"])):
         of_layer = {name: value[k] for name, value in shared.items() if isinstance(value, np.ndarray)}

@@ -1,4 +1,4 @@
-"""The row of the end of a Transformer's sublayer: bias, dropout, residual and layer normalisation."""
+"""The row of the table for the end of a Transformer's sublayer: bias, dropout, residual and layer normalisation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def condition(shared: Example, example: Example, start: int, unit: float) -> Out
 
 
 def gradient_conditions(a: Example, d_out: np.ndarray) -> Outputs:
-    """A dropped element has no gradient; the bias has the sum of those of y."""
+    """Return the conditions of the gradients of x, y (0 where dropped), bias (a sum of those of y), scale and shift."""
     x, off, keep = sums_before_the_norm(a["x"], a, 0)
     d_x, d_scale, d_shift = conditions.layer_norm_gradients(d_out, x, a["scale"], off)
     return d_x, 2 * keep * d_x, (len(x) + 2) * (keep * d_x).sum(axis=0), d_scale, d_shift

@@ -18,14 +18,14 @@ sentence_lengths = st.lists(st.one_of(st.integers(1, 3), st.integers(1, 6)), min
 
 
 def chart_rows(square: np.ndarray) -> np.ndarray:
-    """Return [n, n, L] as rows: shorter spans first, then from the left."""
+    """Return [n, n, L] as rows [S, L]: shorter spans first, spans of one length from left to right."""
     n = len(square)
     return np.array([square[i, i + longer] for longer in range(n) for i in range(n - longer)])
 
 
 @st.composite
 def square_cases(draw: Callable, most_trees: int | None = None) -> Case:
-    """Draw [n, n, L] scores of any regime or 30 times as large, some labels forbidden, but one of the root never.
+    """Draw [n, n, L] scores of any regime or 30 times as large. Some labels are forbidden, but never all of the root.
 
     Scores of trees to be listed are multiples of 1/8, so that their sums are exact in any order.
     """
@@ -45,7 +45,7 @@ def square_cases(draw: Callable, most_trees: int | None = None) -> Case:
 
 
 def squares_of_sizes(count: int | None, sentences: int = 2, words: int = 3, labels: int = 2) -> Case:
-    """Scores as `square_cases` draws them."""
+    """Scores in the form of `square_cases`, multiples of 1/8."""
     lengths = [*(1 + b % 3 for b in range(sentences - 1)), words]
     squares = [np.round(8 * floats("unit", b, n, n, labels)) / 8 for b, n in enumerate(lengths)]
     return Case({"count": count} if count else {}, [{"scores": square} for square in squares])
@@ -107,7 +107,7 @@ def different_trees_in_order(shared: Example, example: Example, outputs: Outputs
 
 
 def two_sentences(**changes: Any) -> Spoiler:
-    """A sentence of one word and one of two, with these arguments changed."""
+    """Return a function that gives a sentence of one word and one of two, with these arguments changed."""
     return lambda arguments: (
         arguments | {"scores": np.zeros((4, 2)), "offsets": np.array([0, 1, 3], np.int64)} | changes
     )

@@ -56,7 +56,7 @@ def ref_attend_sets(shared: Example, example: Example, start: int) -> Outputs:
 
 
 def split_rows(outputs: Outputs, lengths: list[int], what: str) -> list[list[np.ndarray]]:
-    """Cut (row_offsets, per edge ...) into [sizes, per edge ...] of every example; `what` names the operation."""
+    """Cut row offsets and arrays of edges into [sizes, arrays of edges ...] of every example; `what` names the op."""
     row_offsets, *per_edge = outputs
     assert_offsets(row_offsets, sum(lengths), len(per_edge[0]), f"{what}, output 0")
     sizes = pieces(np.diff(row_offsets), lengths)

@@ -27,7 +27,7 @@ def dot_product_cases(draw: Callable) -> Case:
         rows = {"q": n, "k": n + other if causal else other, "v": n + other if causal else other}
         draws = enumerate(rows.items())
         examples.append({name: floats(regime, seed + 3 * number + i, s, heads, width) for i, (name, s) in draws})
-    # where dropout leaves a huge case nothing but weights below e^-87, float32 kernels have 0
+    # dropout may leave a huge case only weights below e^-87, which are 0 in float32 kernels
     rate = 0.0 if regime == "huge" else draw(st.sampled_from([0.0, 0.0, 0.4]), label="rate")
     return Case({"causal": causal, "rate": rate, "seed": draw(dropout_seeds, label="dropout seed")}, examples)
 

@@ -26,7 +26,7 @@ def n_pairs(n: int, max_height: int | None) -> int:
 
 @st.composite
 def chart_cases(draw: Callable) -> Case:
-    """Draw tokens and directions of any regime, huge ones for very sharp weights; matrices that keep vectors' size."""
+    """Draw tokens and directions of any regime (huge: very sharp weights), and matrices that keep a vector's size."""
     width, seed = draw(st.sampled_from([1, 2, 3, 8, 17]), label="d"), draw(seeds, label="seed")
     regime, sharpness = draw(regimes, label="tokens"), draw(regimes, label="direction")
     matrix = floats(draw(st.sampled_from(["unit", "unit", "tied", "zeros"]), label="compose"), seed, 2 * width, width)
@@ -43,7 +43,7 @@ def chart_cases(draw: Callable) -> Case:
 
 
 def charts_of_sizes(words: int = 4, sentences: int = 2, width: int = 3) -> Case:
-    """Sentences of two words, and a longer one at last; whole charts."""
+    """Whole charts of sentences of two words, and of a last one of `words` words."""
     compose = np.float64(np.float32(floats("unit", 0, 2 * width, width) / math.sqrt(2 * width)))
     lengths = [*[2] * (sentences - 1), words]
     shared = {"compose": compose, "direction": floats("unit", 1, width), "max_height": None}
@@ -103,7 +103,7 @@ def batched_weights(case: Case) -> dict[str, Any]:
 
 
 def too_low(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Three tokens, and a chart of phrases of one and two."""
+    """Give three tokens, and a chart with phrases of one and two tokens only."""
     return {"weights": np.ones(2), "offsets": np.array([0, 3], np.int64), "max_height": 2}
 
 
