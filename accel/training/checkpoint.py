@@ -55,6 +55,19 @@ class Checkpoint:
     memory: list[np.ndarray] = field(default_factory=list)
 
 
+def announce(path: Path) -> Path:
+    """Make the incomplete file of a checkpoint that will be saved, and return its path.
+
+    After a kill it shows that the checkpoint was never complete. Raises CheckpointError if it cannot be made.
+    """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.touch()
+    except OSError as error:
+        raise _not_saved(path, error) from error
+    return partial
+
+
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint; at every moment `path` holds either the former file or the whole new one.
 
@@ -68,9 +81,8 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         tensors |= {f"{group}.{name}": tensor for name, tensor in group_tensors.items()}
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     digests = {STATE: _digest_of_state(checkpoint.state)} | {name: _digest(tensor) for name, tensor in tensors.items()}
-    temporary = path.with_name(path.name + ".partial")
+    temporary = announce(path)
     try:
-        temporary.touch()
         mode = temporary.stat().st_mode  # the user's default; safetensors makes files that only their owner can read
         save_file(tensors, temporary, metadata={FORMAT: json.dumps(checkpoint.state | {DIGESTS: digests})})
         temporary.chmod(mode)
@@ -79,8 +91,12 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         _synchronise(path.parent)
     except (OSError, SafetensorError) as error:
         temporary.unlink(missing_ok=True)
-        former = "the former checkpoint is intact" if path.exists() else "there was none before"
-        raise CheckpointError(f"{path}: not saved: {error}; {former}") from error
+        raise _not_saved(path, error) from error
+
+
+def _not_saved(path: Path, error: Exception) -> CheckpointError:
+    former = "the former checkpoint is intact" if path.exists() else "there was none before"
+    return CheckpointError(f"{path}: not saved: {error}; {former}")
 
 
 def read_state(path: Path) -> dict[str, Any]:

@@ -98,8 +98,8 @@ def require_checkpoint(directory: Path) -> None:
 
     The step that first saves the best parameters also saves a checkpoint, see `accel.training.loop`. So a run with
     neither file was killed before its first checkpoint, and can begin anew. A run that has only the best parameters was
-    killed within that step if the metrics have no line of the step, or if a part of the checkpoint is there. Otherwise
-    its checkpoint is lost.
+    killed within that step if the incomplete file of the checkpoint is there, which is made before them (in older
+    versions, if the metrics have no line of the step). Otherwise its checkpoint is lost.
     """
     if (directory / NEWEST).exists() or not (directory / BEST).exists():
         return

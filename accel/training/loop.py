@@ -26,6 +26,7 @@ from accel.training.communicator import Communicator, serial
 from accel.training.directory import require_checkpoint
 from accel.training.graphs import new_graphs
 from accel.training.memory import greatest
+from accel.training.metrics import open_metrics
 from accel.training.run import (
     BEST,
     METRICS,
@@ -36,7 +37,6 @@ from accel.training.run import (
     keep_parameters,
     on_any_rank,
     on_host,
-    open_metrics,
     restore_run,
     save_run,
     start,

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
+from typing import IO
 
 from accel.training.run import METRICS
 
 SUFFIX = ".grove"  # ends the names of event files, so that a later export finds those that it replaces
 
 Line = dict[str, float]
+
+
+def open_metrics(path: Path, step: int, rank: int) -> IO[str]:
+    """Open the metrics for appending, without lines after `step`, which an interrupted run may have left."""
+    if rank > 0:
+        return open(os.devnull, "w", encoding="utf-8")
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[:step] if path.exists() else []
+    temporary = path.with_suffix(".temporary")
+    temporary.write_text("".join(lines), encoding="utf-8")
+    os.replace(temporary, path)
+    return open(path, "a", encoding="utf-8")
 
 
 def metrics_file(path: Path) -> Path:

@@ -7,20 +7,19 @@ last checkpoints under their steps. While a process trains, `run.lock` names it.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from accel.autodiff.arrays import Array, host, multiple_of, named_views, packed, places
 from accel.training import optimizer
 from accel.training.buckets import MOST_BYTES, Bucket, buckets
-from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
+from accel.training.checkpoint import Checkpoint, CheckpointError, announce, load, read_state, save
 from accel.training.communicator import Communicator, all_gather
 from accel.training.resumed_settings import Change, changes, may_change, results
 from accel.training.schedule import ends_after_restart, has_ended, plateau
@@ -207,6 +206,8 @@ def write(run: Run, path: Path, contents: Callable[[], Checkpoint]) -> None:
     error: CheckpointError | None = None
     if run.communicator.rank == 0:
         try:
+            if not (path.parent / NEWEST).exists():
+                announce(path.parent / NEWEST)  # the first one follows within this step: see `require_checkpoint`
             save(path, contents())
         except CheckpointError as reason:
             error = reason
@@ -273,17 +274,6 @@ def keep_parameters(run: Run, directory: Path) -> None:
     if run.communicator.rank == 0:
         for old in sorted(directory.glob(KEPT.format(0).replace("0", "[0-9]")))[: -run.training.keep_checkpoints]:
             old.unlink()
-
-
-def open_metrics(path: Path, step: int, rank: int) -> IO[str]:
-    """Open the metrics for appending, without lines after `step`, which an interrupted run may have left."""
-    if rank > 0:
-        return open(os.devnull, "w", encoding="utf-8")
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[:step] if path.exists() else []
-    temporary = path.with_suffix(".temporary")
-    temporary.write_text("".join(lines), encoding="utf-8")
-    os.replace(temporary, path)
-    return open(path, "a", encoding="utf-8")
 
 
 def on_any_rank(communicator: Communicator, xp: ModuleType, *conditions: bool) -> tuple[bool, ...]:

@@ -31,8 +31,8 @@ def test_a_run_is_the_same_again_and_another_seed_is_not(finished: Path, tmp_pat
 
 @pytest.mark.parametrize(
     ("function", "call", "lines"),
-    [("loss_and_grad", 7, 6), ("replace", 6, 8), ("replace", 2, 2), ("replace", 3, 3)],
-    ids=["between two steps", "while saving", "before the first checkpoint", "while saving it"],
+    [("loss_and_grad", 7, 6), ("replace", 6, 8), ("replace", 2, 2), ("replace", 3, 3), ("on_any_rank", 5, 3)],
+    ids=["between two steps", "while saving", "before the first checkpoint", "while saving it", "before saving it"],
 )
 def test_a_killed_run_resumes_bit_for_bit(finished: Path, tmp_path: Path, function: str, call: int, lines: int) -> None:
     """Kill -9 in another process, then resume here; metrics after the checkpoint are deleted."""
@@ -61,8 +61,8 @@ def test_a_process_that_compiles_rounds_as_one_that_loads(tmp_path: Path) -> Non
     for name, message in (("compiles", "grove: compiling kernels (once)\n"), ("loads", "")):
         program = [sys.executable, "-m", "tests.fixtures.toy_run", str(tmp_path / name)]
         options = {"cwd": Path(__file__).parents[2], "env": environment, "timeout": 900}
-        done = subprocess.run(program, check=True, capture_output=True, text=True, **options)
-        assert done.stderr == message
+        process = subprocess.run(program, check=True, capture_output=True, text=True, **options)
+        assert process.stderr == message
     assert_same_run(tmp_path / "compiles", tmp_path / "loads")
 
 
@@ -103,14 +103,14 @@ def test_a_checkpoint_without_newer_settings_resumes(finished: Path, tmp_path: P
     """Its checkpoint lacks the newer settings of training and model, which are then at their defaults."""
     run(tmp_path, training=replace(TRAINING, steps=14))
     path = tmp_path / train.NEWEST
-    stored = checkpoint.load(path, SHAPES)
+    content = checkpoint.load(path, SHAPES)
     newer = {"optimizer", "beta1", "epsilon", "weight_decay", "schedule", "select", "keep_checkpoints"}
-    old = {name: value for name, value in stored.state["training"].items() if name not in newer}
-    state = {name: value for name, value in stored.state.items() if name not in ("results", "averaged")}
-    changed = asdict(CONFIG)
-    model = {name: value for name, value in changed.items() if value != getattr(type(CONFIG), name, None)}
-    assert len(model) < len(changed)
-    checkpoint.save(path, replace(stored, state=state | {"training": old, "config": model}))
+    old = {name: value for name, value in content.state["training"].items() if name not in newer}
+    state = {name: value for name, value in content.state.items() if name not in ("results", "averaged")}
+    fields = asdict(CONFIG)
+    model = {name: value for name, value in fields.items() if value != getattr(type(CONFIG), name, None)}
+    assert len(model) < len(fields)
+    checkpoint.save(path, replace(content, state=state | {"training": old, "config": model}))
     assert run(tmp_path, resume=True) == {}
     with pytest.raises(train.TrainingError, match="holds no state of the optimizer"):
         os.replace(tmp_path / train.BEST, path)
@@ -144,14 +144,14 @@ def test_an_argument_that_is_not_finite_stops_with_the_step_and_what_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Gates of a recurrent cell are no numbers any more before its loss is; other errors of operations stay."""
-    said = iter(("gates: NaN or infinity in row 0", "ids: 9 of 8 words"))
+    messages = iter(("gates: NaN or infinity in row 0", "ids: 9 of 8 words"))
 
     def refused(*_: object, **__: object) -> tuple:
-        raise ValueError(next(said))
+        raise ValueError(next(messages))
 
     monkeypatch.setattr(transformer_grammar, "loss_and_grad", refused)
-    kept = "nothing was saved before; try a lower rate: --resume --set maximum_rate=VALUE, below 0.005"
-    with pytest.raises(train.NonFiniteLoss, match=f"^step 1: gates: NaN or infinity in row 0: stopped; {kept}$"):
+    advice = "nothing was saved before; try a lower rate: --resume --set maximum_rate=VALUE, below 0.005"
+    with pytest.raises(train.NonFiniteLoss, match=f"^step 1: gates: NaN or infinity in row 0: stopped; {advice}$"):
         run(tmp_path)
     with pytest.raises(ValueError, match="^ids: 9 of 8 words$"):
         run(tmp_path, resume=True)
