@@ -13,10 +13,10 @@ from accel.cuda.support.check import THREADS
 
 
 def action_inputs(bos: Array, words: Array, cells: Array, table: Array, trees: Trees, rate: float, seed: int) -> Array:
-    """Return for every action the row before it and that of its position, under dropout [2 N - B, d].
+    """Return the input of every action [2 N - B, d]: dropout of the row of the node before plus that of its position.
 
     bos [d], before the first action of a context; words [N, d]; cells [N - B, d], those of the trees in post-order, or
-    [1, d], one for all; table [P, d].
+    [1, d], one for all; table [P, d] of positions.
     """
     bos, words, cells, table = check.floats(bos=bos, words=words, cells=cells, table=table)
     out = device.xp().empty((len(trees.previous), len(bos)), words.dtype)
@@ -29,7 +29,10 @@ def action_inputs_vjp(
     d_out: Array, bos: Array, words: Array, cells: Array, table: Array, trees: Trees, rate: float, seed: int,
     starts: tuple[Array, Array], *, shared: bool,
 ) -> tuple[Array, Array, Array, Array]:  # fmt: skip
-    """Return the gradients of bos, words, cells and table; `starts` are those of contexts [R+1] int64."""
+    """Return the gradients of bos, words, cells and table.
+
+    starts: the first word and the first action of every context, each [R+1] int64. shared: there is one row of cells.
+    """
     xp = device.xp()
     d_out, bos, words, cells, table = check.floats(d_out=d_out, bos=bos, words=words, cells=cells, table=table)
     d_bos, d_words, d_cells, d_table = (xp.empty_like(x) for x in (bos, words, cells, table))

@@ -1,7 +1,7 @@
 """The gradient of `refimpl.fasttrees.stack`'s penalties on hidden states, in one pass; a thread for every element.
 
-It is no operation of the table: `accel.models.fasttrees.language_model` has it in array operations, which compute the
-same bit for bit, and asks for this one where a backend has it.
+It is no operation of the table: `accel.models.fasttrees.language_model` calls it where a backend has it, and otherwise
+computes the same, bit for bit, in array operations.
 """
 
 from __future__ import annotations

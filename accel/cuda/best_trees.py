@@ -3,7 +3,7 @@
 Mirrors `refimpl.transformer_grammars.span_parser.best_trees`, in float64 for scores of either dtype. A block a
 sentence, a thread a span, length by length. The CPU computes a span's next derivation when a larger span needs it; here
 each span computes as many as can be needed. Memory: 24 bytes a derivation, two lists a span; as many sentences at a
-time as fit.
+time as fit into MEMORY.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from accel.cuda.span_parser import check_spans
 
 Trees = tuple[Array, Array, Array, Array, Array]
 
-MEMORY = 2**31  # bytes of the lists at a time, if more than one sentence has them
+MEMORY = 2**31  # bytes of the lists at a time; those of a single sentence may have more
 ENTRY = 3  # float64 numbers that a derivation takes
 ENTRY_BYTES = 8 * ENTRY
 THREADS = 32
@@ -27,9 +27,10 @@ THREADS = 32
 def best_trees(scores: Array, offsets: Array, count: int) -> Trees:
     """Return the `count` best trees of each sentence, best first, or all where there are fewer.
 
-    scores and offsets as of `span_logz`. Returns (tree_offsets [B+1] int64, tree_scores [T] float64, span_offsets
-    [T+1] int64, spans [K, 2] int32, labels [K] int32): which trees are those of a sentence, the sums of the scores of
-    their constituents, and these in pre-order, first and last word within the sentence.
+    scores and offsets as for `span_logz`. Returns (tree_offsets [B+1] int64, tree_scores [T] float64, span_offsets
+    [T+1] int64, spans [K, 2] int32, labels [K] int32): where the trees of each sentence begin; the sum of the scores of
+    each tree's constituents; where these begin; and the constituents in pre-order: first and last word within the
+    sentence, and label.
     Raises ValueError as `span_logz`, and for a count below 1.
     """
     begins, lengths = check_spans(scores, offsets)
@@ -56,7 +57,7 @@ def best_trees(scores: Array, offsets: Array, count: int) -> Trees:
 
 
 def most_trees(n: int, n_labels: int, count: int) -> int:
-    """Return how many derivations a span of up to n words has at most, `count` where there are more."""
+    """Return how many derivations a span of up to n words has at most, or `count` if that is less."""
     child, rest = [n_labels + 1], [n_labels + 1]
     while len(child) < n and child[-1] < count:
         rows = sum(first * following for first, following in zip(child, reversed(rest), strict=True))
@@ -66,7 +67,7 @@ def most_trees(n: int, n_labels: int, count: int) -> int:
 
 
 def _search(scores: Array, lengths: Any, begins: Any, count: int) -> tuple[Any, Array, Array, Array]:
-    """Return the numbers of trees on the host [B], their scores [T], their numbers of constituents [T], and these."""
+    """Return the numbers of trees on the host [B], their scores [T], numbers of constituents [T], and constituents."""
     xp, n_labels, longest = device.xp(), scores.shape[1], int(lengths.max())
     most = most_trees(longest, n_labels, count)
     heap_size = max(2 * longest + most, n_labels) + 1
@@ -75,7 +76,7 @@ def _search(scores: Array, lengths: Any, begins: Any, count: int) -> tuple[Any, 
     shared = scores, offsets, xp.asarray(begins), lists, sizes
     heaps = xp.empty(int(lengths.sum()) * heap_size * ENTRY)
     _launch("grow_lists", len(lengths), *shared, heaps, n_labels, most, heap_size)
-    roots = begins[:-1] + begins[1:] - 1  # a sentence's children stand before its rows
+    roots = begins[:-1] + begins[1:] - 1  # the last list of children; those of rows come after it
     counts = device.to_host(sizes[xp.asarray(roots)]).astype(np.int64)
     tree_offsets = np.concatenate([[0], np.cumsum(counts)])
     n_trees, width, depth = int(tree_offsets[-1]), 2 * longest - 1, longest + 1

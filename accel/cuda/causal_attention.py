@@ -15,7 +15,7 @@ from accel.cuda.support.attention import checked, empty_outputs, gradients_of
 from accel.cuda.support.columns import column_sums
 from accel.cuda.support.tiles import BLOCK, TILE, WINDOW, check_width, chunks, shared_bytes, tiles_of
 
-KEYS_ROWS = 4 * TILE + WINDOW + 2  # of a head in shared memory: the most of the four kernels
+KEYS_ROWS = 4 * TILE + WINDOW + 2  # rows of a head in shared memory: the most that one of the four kernels needs
 DISTANCE_SHARES = 8  # blocks that share the queries when the gradient of r is summed
 
 
@@ -26,7 +26,8 @@ def causal_attention(
     """Return (out [N, H, D], lse [N, H]): attention of every query over the memory and all positions up to its own.
 
     Arrays as in `sparse_attention`; query_offsets, key_offsets [B+1] int64: sequence b has n queries and s >= n keys,
-    query i sees the keys j <= s - n + i and the row s - n + i - j of r. Dropout element (row of q * 2^20 + j) * H + h.
+    query i sees the keys j <= s - n + i, each with row s - n + i - j of r. For head h, the weight of key j is element
+    (row of q * 2^20 + j) * H + h of dropout.
     Raises ValueError naming the argument that does not fit.
     """
     floats = checked(q, k, v, r=r, content_bias=content_bias, position_bias=position_bias)

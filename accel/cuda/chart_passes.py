@@ -15,7 +15,7 @@ def forward(
     chart: Chart, source: Array, first: tuple[Nodes, Maps], mixed: tuple[Nodes, Maps], pairs: Pairs,
     scored: tuple[Array, Array], weights: Weights, root: Array | None, recording: bool,
 ) -> None:  # fmt: skip
-    """Compute what `chart_steps.forward` does; everything is recorded."""
+    """Compute what `chart_steps.forward` computes, always with all that the gradient needs: `recording` is not read."""
     (leaves, maps), (nodes, other_maps) = first, mixed
     roots = nodes.vectors if root is None else root, chart.rows if root is None else chart.is_root
     args = (
@@ -32,7 +32,7 @@ def backward(
     chart: Chart, passes: Passes, first: Part, mixed: Part, pairs: Pairs, scored: tuple[Array, Array],
     weights: Weights, turned: Weights, slopes: Slopes, work: tuple[Array, Array, Array],
 ) -> None:  # fmt: skip
-    """Compute what `chart_steps.backward` does."""
+    """Compute what `chart_steps.backward` computes."""
     (d_vectors, d_heights), last = passes.given[0], passes.given[-1]
     leaves, nodes = first.nodes, mixed.nodes
     args = (
@@ -64,7 +64,7 @@ def _pairs(chart: Chart, pairs: Pairs, weights: Weights, matrices: Weights, node
 
 
 def _launch(kernel: str, columns: int, chart: Chart, args: tuple[Any, ...], like: Array) -> None:
-    """Run a kernel in tiles of the size that suits the rows of a step, as many blocks as run at once or have a tile."""
+    """Run a kernel in tiles that suit a step of mean size, in as many blocks as run at once, or as there are tiles."""
     assert chart.bounds is not None
     rows, steps = max(2 * len(chart.left), chart.n_nodes), max(1, chart.bounds.shape[1] - 1)
     part = tiles_of(-(-rows // steps), like.dtype)[1]

@@ -1,10 +1,10 @@
 """GPST's pruned charts planned on the GPU, from a parser's scores to all that the passes over them read.
 
-Mirrors `refimpl.gpst.pruned_chart` as `accel.cuda.pruned_chart` does. A block a sentence ranks the points and plays the
-game of merges, one of its threads for all; one block numbers the nodes of all sentences; a block a sentence writes its
-pairs, and for every node the pairs that read it. The host waits for the number of nodes of every step, from which the
-launches of the passes follow; where they are one launch each, it waits for nothing, and there is room for the most
-nodes and pairs that charts of these words can have. Extra memory: for W = 2 about 350 bytes a word.
+Mirrors `refimpl.gpst.pruned_chart` as `accel.cuda.pruned_chart` does. A block for each sentence ranks the points, and
+one of its threads merges the units; one block numbers the nodes of all sentences; a block for each sentence writes its
+pairs, and for every node the pairs that read it. The host waits for the number of nodes of every step, on which the
+launches of the passes depend. If a pass is one launch, the host waits for nothing, and the arrays have room for the
+most nodes and pairs that charts of these words can have. Extra memory: for W = 2 about 350 bytes a word.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ NUMBERING = 1024  # threads, as in chart_plan.cu
 class Plan:
     """The charts of B sentences of N words: M nodes, the words first, C cells and P pairs, on the device.
 
-    There may be more room for nodes, cells and pairs than there are.
+    The arrays may have room for more nodes, cells and pairs than there are.
     """
 
     n_nodes: int
     n_words: int
-    steps: Array  # [3, T + 1] int64 of every step, with the end of all: nodes, pairs that read them, pairs; see `plan`
+    steps: Array  # [3, T + 1] int64: where nodes, outside pairs and inside pairs of steps begin, and their ends
     inside: dict[str, Array]  # the arrays of `charts.Chart` of the inside pass,
     outside: dict[str, Array]  # and of the outside pass
-    first_words: Array  # [M] int32, of the batch
+    first_words: Array  # [M] int32, counted in the batch
     last_words: Array  # [M] int32
     split_offsets: Array  # [C + 1] int64
     roots: Array  # [B] int32
@@ -46,10 +46,10 @@ def plan(
 ) -> Plan:  # fmt: skip
     """Return the charts of sentences of at least one word and at most `longest`, for a parser's scores [N - B].
 
-    If the host is to `wait`, the plan's steps are on the host, and there is no more room than needed; else they are on
-    the device. With `noise_seed` standard Gumbel noise is added to the scores. With `begins_word` [N] int32 the points
-    inside of words come before all others. `offsets` [B+1] int64 are those of the words. Raises ValueError for a row
-    with a NaN or an infinity, and for more nodes than int32 can number.
+    With `wait` the host waits for the steps: the plan has them on the host, and arrays have no more room than needed.
+    Otherwise the plan has them on the device. With `noise_seed` standard Gumbel noise is added to the scores. With
+    `begins_word` [N] int32 the points inside of words are merged before all others. `offsets` [B+1] int64 are those of
+    the words. Raises ValueError for a row with a NaN or an infinity, and for more nodes than int32 can number.
     """
     (scores,) = check.floats(scores=scores)
     check.finite(scores=scores)
@@ -106,11 +106,11 @@ def plan(
 
 
 def most(n_words: int, window: int) -> tuple[int, int, int]:
-    """Return the most nodes, pairs that read them, and pairs that charts of so many words can have.
+    """Return the most nodes, outside pairs and inside pairs that charts of so many words can have.
 
-    A span of W + 1 units, which has W splits, is a part of others only when it has become one of W units: by a merge of
-    two of its own. A merge does so to at most W spans, those around both of its units, and there are W + 1 merges fewer
-    than words; one span, the root, stays. All others are spans of 2 to W words.
+    A span of W + 1 units has W splits. It is a part of other spans only once it has W units: after a merge of two of
+    its own units. A merge does that to at most W spans, those that contain both units. Of n words n - W - 1 merges are
+    made; one span more is the root. All other spans have 2 to W words. An inside pair has two parts: two outside pairs.
 
     >>> most(10, 1), most(10, 2)
     ((20, 20, 10), (40, 100, 50))
@@ -120,19 +120,19 @@ def most(n_words: int, window: int) -> tuple[int, int, int]:
 
 
 def longest_of(offsets: np.ndarray) -> int:
-    """Return the length of the longest sentence, for `plan`; with graphs it is rounded up to one of few."""
+    """Return the length of the longest sentence, for `plan`; with graphs rounded up, so that few lengths occur."""
     longest = int(np.diff(offsets).max())
     return padded_size(longest) if forms.current().graphs else longest
 
 
 def _pass(pairs: tuple[Array, ...], offsets: Array, uses: list[tuple[Array, Array]]) -> dict[str, Array]:
-    """Return the arrays of a pass by the names of `charts.Chart`."""
+    """Return the arrays of a pass by their names in `charts.Chart`."""
     rows, roles, left, right = pairs
     return {"rows": rows, "roles": roles, "left": left, "right": right, "offsets": offsets, "uses": uses}
 
 
 def _noise(seed: int | None) -> tuple[np.uint64, np.uint64]:
-    """Return the seed, or where it lies while a graph is captured, and whether there is noise."""
+    """Return the seed and 1; while a graph is captured, its address and 1 with the bit IS_PLACE; without noise 0, 0."""
     if seed is None:
         return np.uint64(0), np.uint64(0)
     place = seeds.place_of(seed)

@@ -1,4 +1,4 @@
-"""The plain form of a pass over charts: two kernels a step, of any number of cells. The host knows the steps."""
+"""The plain form of a pass over charts: two kernels a step, for any number of cells. The host must know the steps."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ def forward(
     chart: Chart, source: Array, first: tuple[Nodes, Maps], mixed: tuple[Nodes, Maps], pairs: Pairs,
     scored: tuple[Array, Array], weights: Weights, root: Array | None, recording: bool,
 ) -> None:  # fmt: skip
-    """Compute the nodes without pairs, the `first` ones, from the source, then those of every step from its pairs.
+    """Compute the nodes without pairs, `first`, from the source; then the nodes of every step, `mixed`, from its pairs.
 
-    scored: the tables whose rows score pairs. root: the outside vector of roots.
+    scored: the two tables whose rows are multiplied to score pairs. root: the outside vector of roots; None in the
+    inside pass. Unless `recording`, the layers only keep the rows of one step.
     """
     _nodes(chart, chart.steps[0], *first, pairs, scored, weights, source=source, root=root)
     for step in chart.steps[1:]:
@@ -31,9 +32,9 @@ def backward(
     chart: Chart, passes: Passes, first: Part, mixed: Part, pairs: Pairs, scored: tuple[Array, Array],
     weights: Weights, turned: Weights, slopes: Slopes, work: tuple[Array, Array, Array],
 ) -> None:  # fmt: skip
-    """Compute the slopes of all nodes, and of what comes before each matrix of the layers.
+    """Compute the gradients of all nodes, and of what each matrix product of the layers returns.
 
-    turned: transposed weights. work: room for the slopes of the pairs' vectors, scores and heights.
+    turned: transposed weights. work: room for the gradients of the pairs' vectors, scores and heights.
     """
     shared = passes, pairs, scored, turned, slopes, work
     for step in reversed(chart.steps[1:]):
@@ -69,7 +70,7 @@ def _slopes_of_nodes(
     chart: Chart, step: Step, part: Part, passes: Passes, pairs: Pairs, scored: tuple[Array, Array],
     transposes: Weights, slopes: Slopes, work: tuple[Array, Array, Array],
 ) -> None:  # fmt: skip
-    """Compute the slopes of the nodes of a step, and those of its pairs' vectors and scores."""
+    """Compute the gradients of the nodes of a step, and of the vectors, scores and heights of its pairs."""
     nodes, maps, of_nodes = part.nodes, part.maps, part.slopes
     (m, s, d), mixing = maps.outer.shape, step is not chart.steps[0]
     (d_vectors, d_heights), last = passes.given[0], passes.given[-1]

@@ -1,7 +1,7 @@
-"""The tokens of Treeformer's charts on the GPU: where charts begin, and where their slopes end; a warp a token.
+"""The tokens of Treeformer's charts on the GPU: the first nodes forward, the last ones backward; a warp a token.
 
-Where the scores have a query, the same launches compute its direction and the slopes along what it is made of. They are
-cooperative: a vector times a matrix twice, and all blocks wait for each other in between.
+With a `Query`, the same launches also compute the direction of the scores, and the gradients of w, query and key. They
+are then cooperative: a vector is multiplied by two matrices in turn, and all blocks wait for each other in between.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ LOADS = 8  # of a lane, in flight
 
 @dataclass(frozen=True)
 class Query:
-    """What makes the direction of the scores: w [d], query and key [d, d]; and room for w query and for it, [2, d]."""
+    """The factors of the direction key (w query) / sqrt(d); w [d], query and key [d, d].
+
+    `room` [2, d] is for w query and the direction.
+    """
 
     w: Array
     query: Array
@@ -30,7 +33,7 @@ class Query:
 def begin(
     tokens: Array, sentences: Array, nodes: Array, rows: Array, first: Array, n_read: int, query: Query | None
 ) -> None:
-    """Write the nodes of one token, the first `n_read` of which go to rows, too; and the direction of a query."""
+    """Write the nodes of one token, and the first `n_read` of them to rows, too; with a query also the direction."""
     n, d = tokens.shape
     args: tuple[Any, ...] = tokens, sentences, nodes, rows, first, len(sentences), n, n_read, d
     if query is not None:
@@ -42,9 +45,10 @@ def end(
     d_nodes: Array, through: list[Array], sentences: Array, d_tokens: Array, query: Query | None,
     d_direction: Array | None = None, slopes: tuple[Array, ...] = (),
 ) -> None:  # fmt: skip
-    """Write the gradient of tokens; and, with that of a query's direction, `slopes` along w, query and key.
+    """Write the gradient of tokens; with a query also, from that of the direction, the gradients of w, query and key.
 
-    through: two arrays [., d], what goes through the parents of tokens.
+    through: two arrays [., d], the gradients that reach left and right parts through their parents. slopes: arrays for
+    the gradients of w, query and key.
     """
     n, d = d_tokens.shape
     args: tuple[Any, ...] = d_nodes, *through, sentences, d_tokens, len(sentences), n, len(through[0]), d

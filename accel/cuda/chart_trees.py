@@ -54,7 +54,7 @@ def walk_chart(weights: Any, offsets: Any, first_pairs: Any, spans: Any) -> None
         spans[first, 0], spans[first, 1] = 0, n - 1
     for place in range(first, first + n - 1):
         low, high = spans[place, 0], spans[place, 1]
-        longer = high - low  # than one token; rows of phrases of as many tokens or fewer have `below` pairs
+        longer = high - low  # tokens more than one; rows of phrases of at most `longer` tokens have `below` pairs
         below = (longer - 1) * longer // 2 * n - (longer - 1) * longer * (2 * longer - 1) // 6
         pair = first_pairs[b] + below + low * longer
         cut = 0

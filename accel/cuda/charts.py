@@ -1,13 +1,13 @@
 """GPST's inside and outside passes over the charts of a batch on the GPU: two kernels a step, or one a pass.
 
-Mirrors `refimpl.gpst.composition` and `inside_outside` with the layers of `pair_layers`. The gradient of a node is read
-from the pairs that use it, so that nothing is added in the memory of others; the gradients of weights are products of
+Mirrors `refimpl.gpst.composition` and `inside_outside` with the layers of `pair_layers`. A node collects its gradient
+from the pairs that read it, so that no block adds to the memory of another; the gradients of weights are products of
 all rows after the last step. Memory: what the layers save of the rows of all pairs, and, while the gradient is
 computed, 9 d + f numbers a row and layer more.
 
-The passes are no operations of the table, whose rows batch examples of the reference and check what they are given:
-these take the steps of a chart that was made and checked before. `tests/kernels/test_cuda_charts.py` compares them with
-the same passes in operations of the table.
+The passes are no operations of the table: these batch examples of the reference and check their arguments, but the
+passes take the steps of a chart that was made and checked before. `tests/kernels/test_cuda_charts.py` compares them
+with the same passes in operations of the table.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def walks(recording: bool) -> bool:
 
 
 def drawn(rate: float, seed: int | None, count: int) -> Drop:
-    """Return the dropout of the first `count` draws of a pass whose seed this is, as `DropoutSites` draws them."""
+    """Return the dropout of the first `count` places of a pass with this seed, with the seeds of `DropoutSites`."""
     seeds = device.xp().empty(count, np.uint64)
     first, threshold, multiplier = dropout(rate if seed is not None else 0.0, seed or 0)
     grid = (-(-count // THREADS) if threshold else 0,)
@@ -62,7 +62,7 @@ def drawn(rate: float, seed: int | None, count: int) -> Drop:
 
 
 def inside(chart: Chart, leaves: Array, weights: Weights, maps: Maps, recording: bool) -> Inside:
-    """Return the inside pass over all nodes, from the vectors of the words [N, d]; maps are of left and right parts."""
+    """Return the inside pass over all nodes, from the vectors of the words [N, d]; maps: of left and of right parts."""
     nodes, pairs = _nodes(chart, leaves, maps), _pairs(chart, leaves, weights, recording)
     scored, of = (nodes.sides, nodes.sides), (nodes, maps)
     _form(chart).forward(chart, leaves, of, of, pairs, scored, weights, None, recording)
@@ -72,10 +72,10 @@ def inside(chart: Chart, leaves: Array, weights: Weights, maps: Maps, recording:
 def inside_vjp(
     given: list[tuple[Array, Array]], outputs: Inside, chart: Chart, weights: Weights, maps: Maps, attached: int
 ) -> tuple[Array, Weights, Maps | None]:
-    """Return the gradients of leaves, weights and maps, summed over one pass or two with given slopes at once.
+    """Return the gradients of leaves, weights and maps, summed over one or two backward passes that run at once.
 
-    given: of every pass the slopes of the nodes' vectors and heights. The scores are constants but in the first
-    `attached` passes, at most one.
+    given: for each pass, the gradients of the nodes' vectors and heights. attached: 0 or 1; in the passes after the
+    first `attached` ones the scores are constants. The maps have no gradient, None, if it is 0.
     """
     nodes, pairs = outputs
     whole, n_summed, slopes, of_nodes, work = _slopes(chart, nodes, pairs, len(given))
@@ -132,7 +132,7 @@ def _form(chart: Chart) -> ModuleType:
 
 
 def _nodes(chart: Chart, like: Array, maps: Maps, vectors: Array | None = None, firsts: Array | None = None) -> Nodes:
-    """Return room for what is known of nodes, whose vectors and firsts may have theirs."""
+    """Return room for what a pass computes for nodes; vectors and firsts may have room elsewhere."""
     (m, d, s), n = maps.outer.shape, chart.n_nodes
     word_shapes = [(n, d), (n, 3 * d)] if vectors is None else [(0, d), (0, 3 * d)]
     parts = room([*word_shapes, (n,), (n,), (m, n, d), (m, n, d), (m, n, s)], like.dtype, chart.bounds is not None)[1]
@@ -140,7 +140,7 @@ def _nodes(chart: Chart, like: Array, maps: Maps, vectors: Array | None = None, 
 
 
 def _pairs(chart: Chart, like: Array, weights: Weights, recording: bool) -> Pairs:
-    """Return room for what is known of pairs; where nothing is recorded, the layers have room for one step."""
+    """Return room for what a pass computes for pairs; unless `recording`, the layers have room for one step."""
     count = len(chart.left)
     rows = 2 * (count if recording else max(step.last - step.first for step in chart.steps))
     shapes = [(count,), (count,), *layers.saved_shapes(rows, weights, chart.n_heads).values()]
@@ -151,10 +151,10 @@ def _pairs(chart: Chart, like: Array, weights: Weights, recording: bool) -> Pair
 def _slopes(
     chart: Chart, nodes: Nodes, pairs: Pairs, passes: int
 ) -> tuple[Array, int, Slopes, NodeSlopes, tuple[Array, Array, Array]]:
-    """Return room for the slopes of some passes [passes, *], how many of each are summed, and the parts of the first.
+    """Return room for the gradients of passes [passes, *], how many numbers of each are summed, and the parts of one.
 
-    The parts are the slopes of the layers, of the nodes, and of the pairs' vectors, scores and heights. Those of the
-    nodes' maps lie elsewhere: there is one pass with maps at most.
+    The parts are those of the first pass: the gradients in the layers, of the nodes, and of the pairs' vectors, scores
+    and heights. The gradients of the nodes' maps lie elsewhere: at most one pass has them.
     """
     saved, zero, dtype = pairs.saved, chart.bounds is not None, nodes.vectors.dtype
     n_layers, n, d = saved.outs.shape

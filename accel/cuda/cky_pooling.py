@@ -3,13 +3,13 @@
 Mirrors `refimpl.treeformer.cky_pooling.cky_pool`.
 
 A level is one matrix product, both projections of every node that has a parent, and one kernel, a block a node: scores,
-softmax and weighted sum. Backward it is the same: the kernel finishes the slopes of a level, and lets each node of the
-level below gather from its parents. In the fast form the kernels of the tokens also make the direction of a query.
-Sentences sorted by length, longest first, so that nothing is padded; nothing waits for the device between levels. Extra
-memory: three vectors a node, backward three more and one level; of a pair only its weight and, backward, the slope
-along its score.
-Up to 8 warps a node: at 72 registers a thread a multiprocessor holds 3 nodes, and 132 of them are busy from 400 nodes a
-level on, 16 sentences of 25 tokens. The top of a full chart, few nodes of many splits, waits for memory.
+softmax and weighted sum. The backward pass is alike: the kernel finishes the gradients of a level, and each node of the
+level below collects its gradient from its parents. In the fast form the kernels of the tokens also compute the
+direction of the scores from a query. Sentences are sorted by length, longest first, so that nothing is padded; the host
+does not wait between levels. Extra memory: three vectors a node, backward three more and one level; for a pair only its
+weight and, backward, the gradient of its score.
+A node has up to 8 warps: at 72 registers a thread a multiprocessor holds 3 nodes, and 132 multiprocessors are busy from
+400 nodes a level on, 16 sentences of 25 tokens. The top of a full chart, few nodes of many splits, waits for memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from accel.cuda.products import matmul, matmul_all
 from accel.cuda.support import check, known
 from accel.cuda.support.factors import factor
 
-WARPS = 8  # a node
+WARPS = 8  # a node, at most
 Outputs = tuple[Array, Array, Array, Array]
 
 
@@ -37,8 +37,8 @@ def cky_pool(tokens: Array, compose: Array, direction: Array, offsets: Array, *,
 
     tokens [N, d]; compose [2d, d]; direction [d]: the score of a pair is its product with the pair's vector; offsets
     [B+1] int64; max_height: tokens of the longest phrase, None for all. Nodes stand sentence by sentence, row by row,
-    and the weights of a node's splits from left to right. Rows, by height, are the nodes that have a parent, and
-    products their products with the upper half of compose, then those with the lower, for the gradient.
+    and the weights of a node's splits from left to right. Rows are the nodes that have a parent, by height; products
+    are their products with the upper half of compose, then with the lower half. The gradient reads both.
     Raises ValueError naming the argument that does not fit, an empty sentence, or a row with a NaN or an infinity.
     """
     tokens, compose, direction = _floats(tokens, compose, direction=direction)
@@ -65,16 +65,17 @@ def cky_pool_vjp(
 
 
 def fuses_queries() -> bool:
-    """Return whether a chart makes the direction of its scores itself: in cooperative launches, a fast form."""
+    """Return whether `queried_cky_pool` is to compute the direction of scores: in cooperative launches, a fast form."""
     return forms.current().kernels == "fast"
 
 
 def queried_cky_pool(
     tokens: Array, compose: Array, w: Array, query: Array, key: Array, offsets: Array, *, max_height: int | None
 ) -> tuple[Outputs, Array]:
-    """Return the outputs of `cky_pool` with the direction key (w query) / sqrt(d), and [2, d], w query and that.
+    """Return the outputs of `cky_pool` for the direction key (w query) / sqrt(d), and w query and the direction [2, d].
 
-    It is no operation of the table: `accel.models.treeformer.chart` computes the same where a backend has not got it.
+    w [d]; query, key [d, d]; all else as for `cky_pool`. It is no operation of the table: where a backend lacks it,
+    `accel.models.treeformer.chart` computes the same.
     """
     tokens, compose, w, query, key = _floats(tokens, compose, w=w, query=query, key=key)
     room = device.xp().empty((2, len(w)), w.dtype)
@@ -86,7 +87,7 @@ def queried_cky_pool_vjp(
     d_nodes: Array, outputs: tuple[Outputs, Array], tokens: Array, compose: Array, w: Array, query: Array, key: Array,
     offsets: Array, *, max_height: int | None, places: Sequence[Array | None] = (None,) * 4,
 ) -> tuple[Array, ...]:  # fmt: skip
-    """Return the gradients of tokens, compose, w, query and key, the last four in `places` where they are given."""
+    """Return the gradients of tokens, compose, w, query and key; the last four are written to `places` if given."""
     tokens, *learned = _floats(tokens, compose, w=w, query=query, key=key)
     charts, xp = _charts(offsets, len(tokens), max_height), device.xp()
     slopes = [xp.empty_like(x) if place is None else place for x, place in zip(learned, places, strict=True)]
@@ -101,7 +102,7 @@ def _pooled(
     tokens: Array, compose: Array, direction: Array, offsets: Array, max_height: int | None,
     query: chart_tokens.Query | None,
 ) -> Outputs:  # fmt: skip
-    """Return the outputs of `cky_pool`; the launch for the tokens makes the direction of a query."""
+    """Return the outputs of `cky_pool`; with a query, the launch for the tokens writes the direction first."""
     d, xp, dtype = len(direction), device.xp(), tokens.dtype
     charts = _charts(offsets, len(tokens), max_height)
     n_rows = charts.n_rows
@@ -127,9 +128,9 @@ def _pooled(
 def _gathered(
     d_nodes: Array, outputs: Outputs, compose: Array, direction: Array, charts: _Charts, d_compose: Array
 ) -> tuple[Array, list[Array], Array]:
-    """Return the slopes along nodes, what goes through the parents of tokens, and the slopes along the direction.
+    """Return d_nodes, made C-contiguous; the gradients that reach tokens through parents; and that of the direction.
 
-    Writes those along compose.
+    Writes the gradient of compose to d_compose.
     """
     d_nodes, nodes, weights, rows, products = check.floats(
         d_nodes=d_nodes, **dict(zip(("nodes", "weights", "rows", "products"), outputs, strict=True))
@@ -154,7 +155,7 @@ def _gathered(
 def top_rows(offsets: Array, max_height: int | None) -> tuple[Array, Array]:
     """Return which nodes of charts are the longest phrases [T], and where those of each chart begin [B+1].
 
-    It is no operation of the table: `accel.models.treeformer.chart` computes the same where a backend has not got it.
+    It is no operation of the table: where a backend lacks it, `accel.models.treeformer.chart` computes the same.
     """
     charts = known.once(charts_between(max_height), [offsets], [known.host(offsets)])
     return charts.tops, charts.top_bounds
@@ -177,10 +178,10 @@ def chart_sizes(offsets: Any, max_height: int | None) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class _Level:
-    """The nodes of phrases of `height` tokens: those that have a parent come first, and have rows."""
+    """The nodes of phrases of `height` tokens: the n_read nodes that have a parent come first, and have rows."""
 
     height: int
-    active: int  # sentences as long as that
+    active: int  # sentences of so many tokens or more
     n_nodes: int
     n_read: int
     rows: slice
@@ -207,7 +208,10 @@ def _charts(offsets: Array, n_tokens: int, max_height: int | None) -> _Charts:
 
 @lru_cache
 def charts_between(max_height: int | None) -> Callable[[np.ndarray], _Charts]:
-    """Return what makes the charts of sentences from their offsets, all on the host: always the same function."""
+    """Return the function that makes the charts of sentences from their offsets, all on the host.
+
+    For one max_height it is always the same function, for `known.once` looks facts up by it.
+    """
     return partial(_charts_between, max_height)
 
 
@@ -236,7 +240,7 @@ def _charts_between(max_height: int | None, host: np.ndarray) -> _Charts:
 
 
 def _floats(tokens: Array, compose: Array, **of_scores: Array) -> list[Array]:
-    """Return the arguments: of_scores are vectors, [d], and then, of a query, matrices [d, d]."""
+    """Return the arguments, checked: of_scores are vectors [d], but `query` and `key` are matrices [d, d]."""
     floats = check.floats(tokens=tokens, compose=compose, **of_scores)
     check.shape("tokens", tokens, "N", "d")
     d = tokens.shape[1]

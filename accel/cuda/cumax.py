@@ -1,7 +1,7 @@
 """Cumax and the tree gate on the GPU. Mirrors `refimpl.fasttrees.cumax`, and
 `refimpl.fasttrees.transformer_gate`.
 
-A warp for every row of a cumax, a block for every row of a tree gate; the gradients compute the softmaxes again.
+A warp for every row of a cumax, a block for every row of a tree gate; the gradients recompute the softmaxes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST_WARPS = 16  # a block that works on one row
 
 
 def cumax(z: Array) -> tuple[Array]:
-    """Return (y [N, D],): every row of logits z [N, D], softmax and then summed from the left, so that it rises to 1.
+    """Return (y [N, D],): the softmax of every row of logits z [N, D], summed from the left, so that it rises to 1.
 
     Raises ValueError naming the argument that does not fit, or the row that holds a NaN or an infinity.
     """

@@ -28,9 +28,9 @@ WIDE = 16  # bytes that one thread loads at once, as in support/wide.cu
 
 @dataclass(frozen=True)
 class Device:
-    """What replaces a GPU: `launch` and `each` take the arguments of the functions of those names below.
+    """A GPU, or what replaces it: `launch` and `each` take the arguments of the functions of those names below.
 
-    `pinned` returns so many bytes of the host's memory, and `sent` a copy of them on the device.
+    `pinned` returns so many bytes of host memory, and `sent` a copy of them on the device.
     """
 
     xp: ModuleType
@@ -43,7 +43,7 @@ class Device:
     captured: Callable[..., Any] | None = None  # takes the argument of the function of that name
     pinned: Callable[[int], np.ndarray] = partial(np.empty, dtype=np.uint8)
     sent: Callable[[np.ndarray], Array] = np.copy
-    multiprocessors: int = 3  # on the host few, for all blocks of a cooperative launch live at once there
+    multiprocessors: int = 3  # few on the host, where all blocks of a cooperative launch exist at once
     number: Callable[[], int] = lambda: 0  # of the current GPU
 
 
@@ -116,12 +116,12 @@ def shared_limit() -> int:
 
 
 def multiprocessors() -> int:
-    """Return how many multiprocessors there are: as many blocks of any kernel run at once."""
+    """Return how many multiprocessors there are: at least so many blocks of any kernel run at once."""
     return _current().multiprocessors
 
 
 def each(kernel: Callable[..., None], count: int, *args: Any) -> None:
-    """Run a kernel written for Numba CUDA in at least `count` threads; it looks at `cuda.grid(1)`."""
+    """Run a kernel written for Numba CUDA in at least `count` threads; it reads `cuda.grid(1)`."""
     if count:
         _current().each(kernel, count, *args)
 
@@ -132,7 +132,7 @@ def stream() -> int:
 
 
 def number() -> int:
-    """Return the number of the current GPU: what lies in the memory of one is not for another."""
+    """Return the number of the current GPU: arrays and handles of one GPU are of no use on another."""
     return _current().number()
 
 
@@ -145,7 +145,7 @@ def cublaslt() -> Any:
 
 
 def multiply(problem: Any, a: int, b: int, out: int, add: bool) -> None:
-    """Compute the product of cuBLAS that a `Problem` of `support.cublaslt` describes, of factors at these addresses.
+    """Compute by cuBLAS the product that a `Problem` of `support.cublaslt` describes, of factors at these addresses.
 
     With `add`, it is added to what `out` holds.
     """
@@ -156,7 +156,7 @@ def multiply(problem: Any, a: int, b: int, out: int, add: bool) -> None:
 
 
 def pinned(size: int) -> np.ndarray:
-    """Return so many bytes of the host's memory, from which the device copies while the host goes on."""
+    """Return so many bytes of pinned host memory, from which the device copies while the host goes on."""
     return _current().pinned(size)
 
 
@@ -180,7 +180,7 @@ def address(array: Array) -> int:
 
 
 def allocation(array: Array) -> int:
-    """Return a number of the piece of memory that an array is, or is a part of: the same for all parts of it."""
+    """Return a number of the allocation in which an array lies: the same for all arrays in it."""
     if not isinstance(array, np.ndarray):
         return id(array.data.mem)
     while isinstance(array.base, np.ndarray):
@@ -197,13 +197,13 @@ def to_host(array: Array) -> Any:
 def source_text(source: str) -> str:
     """Return `<source>.cu` of this folder, the first #include of every file replaced by the file.
 
-    `#line` says before every part which file and line it is, for the messages of compilers.
+    A `#line` before every part names its file and line, for the messages of compilers.
     """
     return _with_includes(Path(__file__).parent / f"{source}.cu", set())
 
 
 def _with_includes(path: Path, before: set[Path]) -> str:
-    """Return the text of a file with what it includes, without the files included `before`, and add to these."""
+    """Return the text of a file with the files that it includes, except those in `before`, to which these are added."""
     text = path.read_text()
 
     def included(match: re.Match[str]) -> str:

@@ -44,13 +44,13 @@ def distance_trees(distances: Array, offsets: Array, *, split: str = "biased") -
 def walk_sentence(distances: Any, offsets: Any, biased: int, spans: Any) -> None:
     """Write the spans of sentence b; a kernel for Numba CUDA.
 
-    Either split cuts a node in two before a word: the word of greatest distance, or its second word if that is the
-    first. The right part of a biased cut, [word right], is again a node that is cut after its first word.
+    Either split cuts a node in two before a word: the word of greatest distance, or, if that is the node's first
+    word, its second. The right part of a biased cut, [word right], is again a node that is cut after its first word.
     """
     b = cuda.grid(1)
     if b >= offsets.size - 1:
         return
-    start, first = offsets[b], offsets[b] - b  # of the words, of the spans
+    start, first = offsets[b], offsets[b] - b  # the first word, and the first span
     n_spans = offsets[b + 1] - start - 1
     if n_spans > 0:
         spans[first, 0], spans[first, 1] = 0, n_spans

@@ -1,7 +1,7 @@
 """Scaled dot-product attention on the GPU. Mirrors `refimpl.attention.dot_product_attention`.
 
 A block for every tile of 32 queries (or, for the gradients of keys and values, of 32 keys) and head; nothing of the
-size of the scores is ever stored, backward they are computed again from lse. All sums run in a fixed order.
+size of the scores is ever stored; the gradient recomputes the weights from lse. All sums run in a fixed order.
 """
 
 from __future__ import annotations
@@ -64,5 +64,5 @@ def dot_product_attention_vjp(
 
 
 def _scalars(tiles: Tiles, q: Array, causal: bool, rate: float, seed: int) -> tuple[Any, ...]:
-    """B, H, D, causal, the scale of the scores, and dropout."""
+    """Return B, H, D, causal, the scale of the scores, and the arguments of dropout."""
     return (tiles.n_sequences, *q.shape[1:], int(causal), 1 / sqrt(q.shape[2]), *check.dropout(rate, seed))

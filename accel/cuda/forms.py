@@ -1,9 +1,9 @@
-"""Which form of a kernel runs, and how far matrix products round their factors: plain and float32, unless one asks.
+"""The form of the kernels, and the precision of the factors of matrix products; by default plain and float32.
 
-The plain form of a kernel is proven without a GPU. The fast form uses what only a GPU can show; it stands beside the
-plain one, computes the same, and runs only where `use` asks for it. A report of an H200 found the fast forms equal, and
-most steps faster, but not all: plain stays the default (benchmarks/README.md, "On a GPU"). In bf16 and TF32 attention
-over listed keys rounds the factors of its products in the fast form only, which has tensor cores multiply them.
+The plain form of a kernel is tested without a GPU. The fast form uses features of GPUs that only a GPU can test; it
+computes the same, and runs only inside `use`. A report of an H200 found the fast forms equal to the plain ones, and
+most steps faster, but not all: plain stays the default (benchmarks/README.md, "On a GPU"). In bf16 and TF32, attention
+over listed keys rounds the factors of its products only in the fast form, where tensor cores multiply them.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _forms = Forms()
 
 
 def current() -> Forms:
-    """Return the forms that run now."""
+    """Return the forms that are in use."""
     return _forms
 
 
 @contextmanager
 def use(forms: Forms) -> Iterator[None]:
-    """Run these forms inside."""
+    """Use these forms while the context lasts."""
     global _forms
     before, _forms = _forms, forms
     try:

@@ -1,7 +1,8 @@
 """The Gaussian error linear unit of rows plus a bias, in the form with tanh and exactly. Mirrors `refimpl.layers`.
 
-A thread for every element, backward for every column of some rows, of which it sums the slopes. The same kernels drop
-elements of the result: a `dropped_` function is the operation `dropout` of what the other one returns, bit for bit.
+A thread for every element; backward a thread for every column of some rows, whose gradients it also sums. The same
+kernels drop elements of the result: a `dropped_` function returns, bit for bit, `dropout` of what the function without
+that prefix returns.
 """
 
 from __future__ import annotations

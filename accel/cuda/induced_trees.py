@@ -22,18 +22,18 @@ WARPS = 4  # points a block
 
 @dataclass(frozen=True)
 class Trees:
-    """The trees of B sentences of N words, in contexts; a cell is known by the point at which it is split."""
+    """The trees of B sentences of N words, in contexts. A point stands for the cell that is split there."""
 
     nodes: Array  # [2 N - B] int32 in post-order, sentence after sentence
-    begins: Array  # [N - B] int64 first point of a cell,
-    ends: Array  # [N - B] int64 and the point after its last one
-    above: Array  # [N - B] int64 the point of the cell above; -1
-    types: Array  # [2 N - B] int32: 1 where an action is a word
+    begins: Array  # [N - B] int64 for every point: the first point of its cell,
+    ends: Array  # [N - B] int64 the point after the last one of its cell,
+    above: Array  # [N - B] int64 and the point of the cell above, -1 for the root
+    types: Array  # [2 N - B] int32: 1 for the action of a word, 0 for that of a cell
     previous: Array  # [2 N - B] int32: the row that an action reads, of [1 + N + cells]; 0 for the first of a context
     positions: Array  # [2 N - B] int32: words before it in its context
-    word_actions: Array  # [N] int64
-    cell_actions: Array  # [N - B] int64, of cells in post-order
-    composed: Array  # [N - B] int64 their nodes
+    word_actions: Array  # [N] int64 the action of every word
+    cell_actions: Array  # [N - B] int64 the action of every cell in post-order,
+    composed: Array  # [N - B] int64 and its node
 
 
 def induce(
@@ -43,8 +43,8 @@ def induce(
     """Return the trees that split every cell where its score [P] is highest, the first of equals.
 
     `offsets` [B+1] int64 are those of the words, `contexts` [R+1] int64 those of the sentences. Unless `numbered`, all
-    cells are one row. With `begins_word` [N] int32 only cells without other splits are split inside of a word. Raises
-    ValueError for a row with a NaN or an infinity.
+    cells have the same row in `Trees.previous`. With `begins_word` [N] int32 a cell is split inside of a word only if
+    it has no other splits. Raises ValueError for a row with a NaN or an infinity.
     """
     (scores,) = check.floats(scores=scores)
     check.finite(scores=scores)
@@ -65,7 +65,10 @@ def induce(
 
 
 def split_loss(scores: Array, trees: Trees) -> tuple[Array, Array]:
-    """Return -log p of every point among those of its cell [N - B], and what the gradient needs; scores of a parser."""
+    """Return -log p of every point among those of its cell [N - B], and what the gradient needs.
+
+    scores [N - B] are a parser's; p is their softmax over the points of a cell.
+    """
     (scores,) = check.floats(scores=scores)
     losses, logs = device.xp().empty_like(scores), device.xp().empty((2, len(scores)), scores.dtype)
     args = scores, trees.begins, trees.ends, losses, logs, len(scores)
@@ -83,9 +86,10 @@ def split_loss_vjp(d_losses: Array, outputs: tuple[Array, Array], scores: Array,
 
 
 def excess(heights: Array, roots: Array, offsets: Array, threshold: float, of_excess: bool) -> Array:
-    """Return by how much the height of every root [B] is over the threshold, divided by the words of its sentence.
+    """Return by how much the height of every root [B] exceeds the threshold, divided by the words of its sentence.
 
-    heights [M], of nodes. With `of_excess` they are divided by the words over the threshold, at least 1.
+    heights [M], of nodes; below the threshold the result is 0. With `of_excess` the divisor is the words minus the
+    threshold, at least 1.
     """
     out, n = device.xp().empty(len(roots), heights.dtype), len(roots)
     args = heights, roots, offsets, out, n, int(of_excess), float(threshold)

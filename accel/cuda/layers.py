@@ -21,7 +21,7 @@ from accel.cuda.support.graphs import SIZES
 LOGITS_AT_ONCE = 1 << 25  # numbers: the [N, V] logits exist in parts of this size
 THREADS = 256
 ROW_WARPS = 4  # rows a block
-ROWS = 16  # a block, at least, of the gradients of a LayerNorm
+ROWS = 16  # a block, at least, in the gradient of a LayerNorm
 LABEL_WARPS = 8  # a row of logits
 
 
@@ -92,8 +92,8 @@ def embedding_vjp(d_y: Array, outputs: tuple[Array], table: Array, ids: Array) -
 def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[Array, Array, Array]:
     """Return (logp [N], lse [N], no rows [0, V]) of the labels under softmax(h @ table.T + bias).
 
-    Rows without a label give 0, at no cost. The CPU's last output holds what its gradient need not compute again.
-    h [N, d]; table [V, d]; bias [V]; labels [N] int32, -1 for none. Logits live for a part of the rows at a time.
+    Rows without a label give 0, at no cost. The last output saves the CPU work in its gradient; here it is empty.
+    h [N, d]; table [V, d]; bias [V]; labels [N] int32, -1 for none. Logits exist for a part of the rows at a time.
     Raises ValueError naming the argument that does not fit.
     """
     logp, lse = _logps("label_logp", LABEL_WARPS, h, table, bias, labels)
@@ -103,14 +103,15 @@ def cross_entropy(h: Array, table: Array, bias: Array, labels: Array) -> tuple[A
 def cross_entropy_vjp(
     d_logp: Array, outputs: tuple[Array, Array, Array], h: Array, table: Array, bias: Array, labels: Array
 ) -> tuple[Array, Array, Array]:
-    """Return the gradients of h, table and bias; the logits are computed again."""
+    """Return the gradients of h, table and bias; the logits are recomputed."""
     return _slopes("label_logp_backward", d_logp, outputs[1], h, table, bias, labels)
 
 
 def smoothed_cross_entropy(h: Array, table: Array, bias: Array, labels: Array, smoothing: float) -> tuple[Array, Array]:
-    """Return (gains [N], lse [N]): as `cross_entropy`, of labels that give `smoothing` away to all others alike.
+    """Return (gains [N], lse [N]): as `cross_entropy`, but the other labels share `smoothing` of the target equally.
 
-    It is no operation of the table: `accel.autodiff.layers.smoothed_cross_entropy` computes the same from one.
+    gains: mean log-probability under the target. It is no operation of the table: where a backend lacks it,
+    `accel.autodiff.layers.smoothed_cross_entropy` computes the same from `cross_entropy`.
     """
     return _logps("smoothed_logp", 1, h, table, bias, labels, *_targets(smoothing, table))
 
@@ -124,7 +125,7 @@ def smoothed_cross_entropy_vjp(
 
 
 def _targets(smoothing: float, table: Array) -> tuple[float, float]:
-    """Return the probabilities of the label and of each other one that training aims at."""
+    """Return the target's probabilities: of the label, and of each other label."""
     return 1.0 - smoothing, smoothing / max(len(table) - 1, 1)
 
 
@@ -183,7 +184,7 @@ def _slopes(
 class Labelled:
     """The rows that have a label, [n] int64, and their labels, [n] int32.
 
-    With graphs, if there are others, one of them fills up the rows to an eighth of all, or two, and so on.
+    With graphs, if some rows have no label, one of these is repeated until n is a multiple of an eighth of all rows.
     """
 
     n: int
@@ -209,7 +210,7 @@ def _labelled(labels: Array, size: int) -> Labelled:
 
 
 def _parts(labelled: Labelled, n: int, size: int) -> Iterator[tuple[Array | slice, Array]]:
-    """Yield the rows of n that have a label, as many at a time as may have logits, and their labels."""
+    """Yield which of n rows have a label, as many at a time as LOGITS_AT_ONCE allows, and their labels."""
     step = max(1, LOGITS_AT_ONCE // size)
     for first in range(0, labelled.n, step):
         part = slice(first, min(first + step, labelled.n))

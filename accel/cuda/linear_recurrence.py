@@ -1,7 +1,7 @@
 """The recurrence of Faster FastTrees on the GPU. Mirrors `refimpl.fasttrees.stack.layer` for that kind.
 
 A warp for every row of master gates, then a thread for every (sequence, unit). Extra memory: the master gates of all
-steps, and backward the cells twice.
+steps, and in the backward pass twice the cells.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AHEAD = 4  # as in linear_recurrence.cu
 
 
 def linear_recurrence(gates: Array, c0: Array, offsets: Array) -> Outputs:
-    """Return the outputs of `recurrence` where no logit hears of the hidden state, as in Faster FastTrees.
+    """Return the outputs of `recurrence` if no logit depends on the hidden state, as in Faster FastTrees.
 
     gates [N, 2n + 4H]; c0 [B, H]; offsets [B+1] int64. Raises ValueError as `recurrence` does.
     """

@@ -20,8 +20,8 @@ THREADS = 128  # columns
 def locked_dropout(x: Array, offsets: Array, rate: float, seed: int) -> tuple[Array]:
     """Return (y,): x [N, D] with the same features dropped in all rows of a sequence.
 
-    offsets [B+1] int64; feature a of sequence b is element b D + a. Raises ValueError naming the argument that does not
-    fit.
+    offsets [B+1] int64; feature a of sequence b is element b D + a of dropout. Raises ValueError naming the argument
+    that does not fit.
     """
     (x,) = check.floats(x=x)
     check.shape("x", x, "N", "D")
@@ -59,7 +59,9 @@ def weight_drop_vjp(d_y: Array, outputs: tuple[Array], weight: Array, rate: floa
 
 
 def word_dropout(x: Array, ids: Array, rate: float, seed: int) -> tuple[Array]:
-    """Return (y,): x [N, D] with the rows of some words dropped; row i is of word ids[i], int32, which is its element.
+    """Return (y,): x [N, D] with all rows of some words dropped.
+
+    Row i is of word ids[i], int32, which is also its element of dropout.
 
     It is no operation of the table: `accel.autodiff.layers.word_dropout` does the same with a mask.
     """
@@ -79,9 +81,9 @@ def word_dropout_vjp(d_y: Array, outputs: tuple[Array], x: Array, ids: Array, ra
 
 
 def last_rows(arrays: Sequence[Array], offsets: Array) -> list[Array]:
-    """Return the rows of the last steps of sequences [B, width] of one array or two [N, width], of one type and shape.
+    """Return the rows of the last steps of sequences [B, width], of one array or two [N, width] of one dtype and shape.
 
-    It is no operation of the table: `accel.models.fasttrees.stack` indexes the arrays where a backend has not got it.
+    It is no operation of the table: where a backend lacks it, `accel.models.fasttrees.stack` indexes the arrays.
     """
     *arrays, offsets = (device.xp().ascontiguousarray(x) for x in (*arrays, offsets))
     width, n_sequences = arrays[0].shape[1], len(offsets) - 1

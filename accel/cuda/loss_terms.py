@@ -1,4 +1,4 @@
-"""The terms of a loss of several parts, such as GPST's: their weighted sum and slopes, by a kernel of one block."""
+"""The terms of a loss of several parts, such as GPST's: their weighted sum and gradients, by a kernel of one block."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from accel.cuda.support import check
 WARPS = 32  # of the block
 MOST = 6  # arrays of terms
 
-Linear = tuple[int, int]  # a number of words and sentences: so many times the words, plus so many times the sentences
+Linear = tuple[int, int]  # (a, b): a times the number of words plus b times the number of sentences
 
 
 class Term(NamedTuple):
-    """A flat array of terms, of which the loss has the sum times sign / count; in a padded batch the first `size`."""
+    """A flat array of terms: the loss has their sum times sign / count; of a padded batch only the first `size`."""
 
     x: Array
     sign: int
@@ -27,10 +27,11 @@ class Term(NamedTuple):
 
 
 def weigh(terms: Sequence[Term], n_labels: int, sizes: Array | None = None) -> tuple[Array, list[Array]]:
-    """Return the labels times the sum of sign / count times the sum of each array, float64 without axes, and slopes.
+    """Return the loss times the number of labels, float64 without axes, and its gradients with respect to the terms.
 
-    At most six terms, of one type. Of a padded batch `sizes` [2] int64 has the words and the sentences without the
-    padding: counts and sizes follow from them on the device, the labels are its words, and n_labels is not read.
+    The loss is the sum of sign / count times the sum of each array; at most six, of one dtype. For a padded batch
+    `sizes` [2] int64 has the numbers of words and sentences without the padding: the device computes counts and sizes
+    from them, the labels are the words, and n_labels is not read.
     """
     xp, arrays = device.xp(), check.floats(**{f"terms{i}": term.x for i, term in enumerate(terms)})
     slopes, total = [xp.empty_like(x) for x in arrays], xp.empty(1, np.float64)

@@ -1,4 +1,4 @@
-"""Adam on the GPU, one thread 16 bytes of each vector, in place."""
+"""Adam on the GPU, in place; a thread for 16 bytes of each vector."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def adam(
 ) -> None:  # fmt: skip
     """Update parameters, first and second moment in place (Kingma and Ba 2015, Algorithm 1); all [n], of one dtype.
 
-    The gradient is multiplied by `scale` first, a number, or an array without axes; `step` counts from 1. For graphs,
-    `rate` may be an array [3] float64: the rate, and what `corrections` returns of the step. Raises ValueError naming
+    The gradient is first multiplied by `scale`, a number or an array without axes; `step` counts from 1. For graphs,
+    `rate` may be an array [3] float64: the rate, and what `corrections` returns for the step. Raises ValueError naming
     the argument that does not fit.
     """
     arrays = {"parameters": parameters, "gradients": gradients, "first": first, "second": second}
@@ -40,16 +40,16 @@ def adam(
 
 
 def corrections(beta1: float, beta2: float, step: int) -> tuple[float, float]:
-    """Return by how much Adam multiplies the moments of a step."""
+    """Return the factors by which Adam corrects the bias of both moments at a step."""
     return 1 / (1 - beta1**step), 1 / (1 - beta2**step)
 
 
 def clipped(gradient: Array, n_labels: float | Array, clip_norm: float | None) -> tuple[Array, Array]:
-    """Return the length of the mean gradient over labels, and the factor that makes a summed gradient that mean.
+    """Return the norm of the mean gradient over labels, and the factor that turns a summed gradient into the mean.
 
     gradient: flat, summed over the labels, of which there are `n_labels`, a number or a float64 array without axes. The
-    factor, of the gradient's type, limits the length to about `clip_norm`, None for any; the length is float64. Both
-    are arrays without axes. Extra memory: 16 kB.
+    factor, of the gradient's dtype, also limits the norm to about `clip_norm`, None for no limit; the norm is float64.
+    Both are arrays without axes. Extra memory: 16 kB.
     """
     xp, dtype = device.xp(), gradient.dtype
     blocks = max(1, min(SUMMING_BLOCKS, -(-gradient.size // THREADS)))

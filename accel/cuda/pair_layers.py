@@ -1,8 +1,8 @@
 """The layers of GPST's composition model over pairs of vectors on the GPU: one kernel forward, one for the slopes.
 
 Mirrors the layers of `refimpl.gpst.composition.compose` and `decompose`. A block takes a tile of rows through all
-layers; the gradients of weights are products of all rows after it. Products inside of the kernels are in the type of
-their factors, whatever the precision of others. Memory: what a layer saves, 10 d + 2 H numbers a row.
+layers; products of all rows then give the gradients of weights. Products inside of the kernels are in the dtype of
+their factors, whatever the precision of other products. Memory: what a layer saves, 10 d + 2 H numbers a row.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from accel.cuda.support.transposes import transpose_all
 
 WARPS = 8  # a block
 TILE_BYTES = 64  # of a column of a whole tile, as in row_tiles.cu
-PARTS = (4, 2, 1)  # into how many tiles the rows of a whole one may go: CHUNKS of row_tiles.cu
-WEIGHTS_AHEAD = 32  # that a thread asks for before it uses the first, as in row_tiles.cu
+PARTS = (4, 2, 1)  # a whole tile may be cut into so many: CHUNKS of row_tiles.cu
+WEIGHTS_AHEAD = 32  # that a thread loads before it uses the first, as in row_tiles.cu
 
 
 class Weights(NamedTuple):
@@ -52,12 +52,12 @@ class Saved(NamedTuple):
     hiddens: Array  # [K, N, f]
     outs: Array  # [K, N, d]
     out_scales: Array  # [K, N]
-    ends: Array  # [N / 2, d]
+    ends: Array  # [N / 2, d] the outputs of the pairs
     end_scales: Array  # [N / 2]
 
 
 class Slopes(NamedTuple):
-    """The slopes of what comes before each matrix of K layers, for N rows."""
+    """The gradients ("slopes") of N rows, and of what each matrix product of K layers returns for them."""
 
     rows: Array  # [N, d]
     joints: Array  # [K, N, 3 d]
@@ -67,7 +67,7 @@ class Slopes(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The rows of some pairs: those from begin to end - 1 of all; `numbers` are theirs in x and first if `gathered`."""
+    """The rows of some pairs: rows begin..end - 1 of all. If `gathered`, row i is row numbers[i] of x and of first."""
 
     x: Array
     first: Array
@@ -76,11 +76,11 @@ class Rows(NamedTuple):
     roles: Array  # [N] int32
     begin: int
     end: int
-    skipped: int = 0  # the row that what is saved begins with
+    skipped: int = 0  # the first row for which `Saved` has room
 
 
 class Drop(NamedTuple):
-    """The dropout of K layers: four seeds for each, on the device, the threshold and the multiplier of `check`."""
+    """The dropout of K layers: four seeds for each, on the device; threshold and multiplier as of `check.dropout`."""
 
     seeds: Array  # uint64
     threshold: np.uint64
@@ -121,7 +121,7 @@ def pair_layers_vjp(
 
 
 def saved_shapes(n: int, weights: Weights, n_heads: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of what the gradient needs of n rows."""
+    """Return the shapes of the fields of `Saved` for n rows."""
     layers, d, f = weights.inner.shape
     return {
         "joints": (layers - 1, n, 3 * d), "attention": (layers, n, 2 * n_heads), "attended": (layers, n, d),
@@ -131,7 +131,7 @@ def saved_shapes(n: int, weights: Weights, n_heads: int) -> dict[str, tuple[int,
 
 
 def slopes_like(saved: Saved, weights: Weights) -> Slopes:
-    """Return room for the slopes of all rows."""
+    """Return room for the gradients of all rows."""
     xp, (layers, n, d) = device.xp(), saved.outs.shape
     shapes = (n, d), (layers, n, 3 * d), (layers, n, d), saved.befores.shape, (layers, n, d)
     return Slopes(*(xp.empty(shape, saved.outs.dtype) for shape in shapes))
@@ -151,7 +151,7 @@ def transposed_all(weights: Weights, *others: Array) -> tuple[Weights, list[Arra
 
 
 def forward(rows: Rows, weights: Weights, saved: Saved, n_heads: int, drop: Drop) -> None:
-    """Run all layers over some pairs."""
+    """Run all layers over some pairs; write what they compute to `saved`."""
     d, f = weights.inner.shape[1:]
     sources = rows.x, rows.first, rows.numbers, int(rows.gathered), rows.roles
     args = *sources, *weights, *saved, *_sizes(rows, weights, saved, n_heads, drop)
@@ -162,9 +162,9 @@ def backward(
     rows: Rows, weights: Weights, turned: Weights, saved: Saved, slopes: Slopes, d_ends: Array, n_heads: int,
     drop: Drop, passes: int = 1, pitch: int = 0,
 ) -> None:  # fmt: skip
-    """Set the slopes of some pairs from those of their outputs; `turned` are the transposed weights.
+    """Write to `slopes` the gradients for some pairs, from those of their outputs; `turned`: the transposed weights.
 
-    The slopes of a second of two passes lie `pitch` numbers after those of the first one.
+    If two passes run at once, the gradients of the second lie `pitch` numbers after those of the first.
     """
     d, f = weights.inner.shape[1:]
     sources = rows.first, rows.numbers, int(rows.gathered), rows.roles
@@ -175,7 +175,7 @@ def backward(
 def of_weights(saved: Saved, slopes: Slopes, roles: Array, n_roles: int, zero_first: bool = True) -> tuple[Array, ...]:
     """Return the gradients of the weights and biases: a product of all rows for each.
 
-    Unless `zero_first`, that of the first product, which these layers do not read, is left to be set.
+    The layers do not read the first product: its gradient is 0, or, unless `zero_first`, left for the caller to write.
     """
     xp, (layers, _, d) = device.xp(), saved.outs.shape
     d_product = xp.empty((layers, d, 3 * d), saved.outs.dtype)
@@ -197,7 +197,7 @@ def of_weights(saved: Saved, slopes: Slopes, roles: Array, n_roles: int, zero_fi
 
 
 def tiles_of(n_rows: int, dtype: Any) -> tuple[int, int]:
-    """Return how many tiles so many rows are, and of which part of a whole one: small ones where all run at once."""
+    """Return how many tiles so many rows take, and how many make a whole one: the smallest tiles that run at once."""
     rows = TILE_BYTES // np.dtype(dtype).itemsize
     counts = [(-(-n_rows * part // rows), part) for part in PARTS]
     return next((count for count in counts if count[0] <= device.multiprocessors()), counts[-1])
@@ -221,7 +221,7 @@ def _drop(rate: float, seeds: Sequence[int]) -> Drop:
 
 
 def _saved(n: int, weights: Weights, n_heads: int, whole: Array | None = None) -> tuple[Array, Saved]:
-    """Return the array for what the gradient needs, a new one if there is none, and its parts."""
+    """Return the array for what the gradient needs, a new one if `whole` is None, and its parts."""
     shapes = saved_shapes(n, weights, n_heads)
     ends = np.cumsum([prod(shape) for shape in shapes.values()]).tolist()
     whole = device.xp().empty(ends[-1], weights.bias.dtype) if whole is None else whole

@@ -1,7 +1,7 @@
 """The parts of GPST's parser between products and attention, one kernel each: norms, rotations and gates.
 
-Mirrors `refimpl.gpst.parser.split_scores`. They are no operations of the table: `accel.models.gpst.parser` has them in
-array operations, and uses these where a backend has them.
+Mirrors `refimpl.gpst.parser.split_scores`. They are no operations of the table: `accel.models.gpst.parser` calls them
+where a backend has them, and otherwise computes the same in array operations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROWS = 16  # a block, at least, of the gradients
 
 
 def rms_norm(x: Array, scale: Array) -> tuple[Array, Array]:
-    """Return the rows of x [N, d] divided by the root of their mean square, times scale [d], and the divisors' inverse.
+    """Return the rows of x [N, d] divided by the root of their mean square, times scale [d]; and 1 / divisors [N].
 
     x is C-contiguous.
     """
@@ -39,7 +39,10 @@ def rms_norm_vjp(d_y: Array, outputs: tuple[Array, Array], x: Array, scale: Arra
 
 
 def rotate(x: Array, cosine: Array, sine: Array, back: bool) -> Array:
-    """Return x [N, H, D] with its features 2m and 2m + 1 rotated by the angle of their row, [N, 1, D / 2], or back."""
+    """Return x [N, H, D] with features 2m and 2m + 1 rotated by angle m of their row, or back.
+
+    cosine, sine [N, 1, D / 2] of the angles.
+    """
     xp = device.xp()
     x, y = xp.ascontiguousarray(x), xp.empty(x.shape, x.dtype)
     _rotate((x, x), cosine, sine, (y, y), back, 1)
@@ -49,7 +52,7 @@ def rotate(x: Array, cosine: Array, sine: Array, back: bool) -> Array:
 def rotate_both(
     x: Array, z: Array, cosine: Array, sine: Array, back: bool, in_place: bool = False
 ) -> tuple[Array, Array]:
-    """Return two arrays as `rotate` does, by one kernel; in place if they may be changed."""
+    """Return two arrays of one shape as `rotate` does, by one kernel; `in_place` overwrites them."""
     xp = device.xp()
     arrays = xp.ascontiguousarray(x), xp.ascontiguousarray(z)
     results = arrays if in_place else tuple(xp.empty((2, *x.shape), x.dtype))
@@ -83,7 +86,7 @@ def gated_vjp(d_out: Array, z: Array, y: Array) -> tuple[Array, Array]:
 
 
 def angles(offsets: Array, n_words: int, width: int, dtype: Any) -> tuple[Array, Array]:
-    """Return cosine and sine [N, 1, D / 2] of the angles that rotate every word's features of heads of D."""
+    """Return cosine and sine [N, 1, width / 2] of the angles by which `rotate` turns heads of this width, by word."""
     half = width // 2
     cosine, sine = device.xp().empty((2, n_words, 1, half), dtype)
     args = offsets, len(offsets) - 1, cosine, sine, cosine.size, half
@@ -92,7 +95,7 @@ def angles(offsets: Array, n_words: int, width: int, dtype: Any) -> tuple[Array,
 
 
 def neighbours(x: Array, offsets: Array) -> Array:
-    """Return [N - B, 2 d]: beside every row of x [N, d] but the last one of a sentence the next one."""
+    """Return [N - B, 2 d]: every row of x [N, d] but the last one of a sentence, and beside it the next row."""
     (n, d), n_sentences = x.shape, len(offsets) - 1
     pairs = device.xp().empty((n - n_sentences, 2 * d), x.dtype)
     args = x, offsets, n_sentences, pairs, pairs.size, d

@@ -27,18 +27,18 @@ def matmul(
     a: Array, b: Array, out: Array | None = None, *, add: bool = False, bias: Array | None = None,
     sums_of_a: Array | None = None, sums_of_b: Array | None = None,
 ) -> Array:  # fmt: skip
-    """Return a @ b, in `out` if it is given; with `add`, added to what `out` holds; plus `bias` in every row.
+    """Return a @ b, in `out` if it is given; with `add`, plus what `out` held; with a bias, plus `bias` in every row.
 
-    a [m, k] and b [k, n], or a batch of them, [B, m, k] and [B, k, n], of one type, or of `factor`; out [m, n] or
-    [B, m, n], C-contiguous; bias [n]. Factors of float32 are rounded as `accel.cuda.forms` says. Where `fuses_sums`,
-    sums_of_a [m], of a that lies by columns, or sums_of_b [n], of b by rows, is set to sums of rounded numbers over k.
+    a [m, k] and b [k, n], or a batch of them, [B, m, k] and [B, k, n], of one dtype, or results of `factor`; out [m, n]
+    or [B, m, n], C-contiguous; bias [n]. Factors of float32 are rounded as `accel.cuda.forms` says. If `fuses_sums`,
+    sums_of_a [m] (a in column order) or sums_of_b [n] (b in row order) is set to the sums over k of the rounded factor.
     Raises ValueError naming the argument that does not fit.
     """
     a, b = factor(a), factor(b)
     _check(a, b, out, bias, sums_of_a, sums_of_b)
     if out is None:
         out = device.xp().empty((*a.shape[:-1], b.shape[-1]), _result_type(a))
-    if not (a.size and b.size):  # sums of nothing
+    if not (a.size and b.size):  # all sums are empty
         for array in (None if add else out, sums_of_a, sums_of_b):
             if array is not None:
                 array.fill(0)
@@ -55,7 +55,7 @@ def matmul(
 def matmul_all(
     a: Sequence[Array], b: Sequence[Array], out: Sequence[Array] | None = None, *, add: bool = False
 ) -> list[Array]:
-    """Return a @ b for pairs of matrices of one shape: one product of a batch, if they lie at equal distances.
+    """Return a @ b for pairs of matrices of one shape, as one product of a batch if they lie at equal distances.
 
     Each of the three sequences may hold one array several times, or parts of one array at equal distances, as a flat
     vector of parameters holds them; otherwise there is a product for each pair. `out` and `add` are as for `matmul`.
@@ -74,7 +74,7 @@ def matmul_all(
 
 
 def matmul_sum(a: Sequence[Array], b: Sequence[Array], out: Array | None = None, *, add: bool = False) -> Array:
-    """Return the sum of a @ b over pairs of matrices of one shape, in `out` if it is given, or with `add` added to it.
+    """Return the sum of a @ b over pairs of matrices of one shape, in `out` if it is given; with `add`, add to `out`.
 
     Three pairs or more that lie at equal distances, as for `matmul_all`, are one product of a batch and a kernel that
     adds; otherwise each product is added to those before.
@@ -94,14 +94,14 @@ def matmul_sum(a: Sequence[Array], b: Sequence[Array], out: Array | None = None,
 
 
 def fuses_sums(x: Array) -> bool:
-    """Return whether a product of the slopes x, or of x.T, can sum them: cuBLASLt does, in float32, row after row."""
+    """Return whether a product of x, or of x.T, can also sum the rows of x: cuBLASLt can, of float32 in row order."""
     return forms.current().kernels == "fast" and x.dtype == np.float32 and x.ndim == 2 and bool(x.flags.c_contiguous)
 
 
 def _multiply(
     a: Seen, b: Seen, out: Seen, batch: int, add: bool, vector: tuple[Array, Epilogue] | None, result: Array | None
 ) -> None:
-    """Multiply with cuBLAS or cuBLASLt, which read our rows as columns: out^T = b^T a^T. Add a bias; sum a factor."""
+    """Multiply with cuBLAS or cuBLASLt, which read our rows as columns: out^T = b^T a^T. Add a bias or sum a factor."""
     form, double = forms.current(), out[1].type == Type.FLOAT64
     tf32 = form.kernels == "fast" and form.precision == "tf32" and not double
     compute = Compute.FLOAT64 if double else Compute.TF32 if tf32 else Compute.FLOAT32
@@ -125,7 +125,7 @@ def _check(
     a: Array, b: Array, out: Array | None, bias: Array | None = None, sums_of_a: Array | None = None,
     sums_of_b: Array | None = None,
 ) -> None:  # fmt: skip
-    """Raise ValueError for arguments of which the library would read or write other memory."""
+    """Raise ValueError for arguments with which the library would read or write memory outside of them."""
     if a.dtype != b.dtype or a.dtype not in TYPES:
         raise ValueError(f"b: dtype {b.dtype}, but that of a is {a.dtype}")
     if a.ndim not in (2, 3) or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
@@ -155,8 +155,8 @@ def _layout(
 ) -> Matrix | None:
     """Return how cuBLAS sees a matrix, or each of a batch; None if there are gaps inside rows and columns.
 
-    A single row or column lies both ways: `prefers_columns` says that it is seen as one of columns. `start` is the
-    alignment.
+    A single row or column can be seen in row or column order: `prefers_columns` chooses column order. `start` is the
+    alignment of the address.
     """
     rows, columns = shape[-2:]
     down, right = (stride // dtype.itemsize for stride in strides[-2:])
@@ -179,7 +179,7 @@ def _seen(x: Array, prefers_columns: bool = False) -> Seen | None:
 
 
 def _readable(x: Array, prefers_columns: bool = False) -> tuple[Array, Seen]:
-    """Return x, or a copy of it if it has such gaps, and how cuBLAS sees that."""
+    """Return x, or a copy if x has gaps inside rows and columns; and how cuBLAS sees it."""
     view = _seen(x, prefers_columns)
     if view is None:
         x = device.xp().ascontiguousarray(x)
@@ -188,9 +188,9 @@ def _readable(x: Array, prefers_columns: bool = False) -> tuple[Array, Seen]:
 
 
 def _at_equal_distances(arrays: Sequence[Array]) -> Seen | None:
-    """Return the matrices as cuBLAS sees them as a batch; None if it cannot, or if they are no parts of one allocation.
+    """Return the matrices as cuBLAS sees them as a batch; None if it cannot, or if they do not lie in one allocation.
 
-    Separate arrays may lie at equal distances in one run and not in the next, whose sums would be rounded otherwise.
+    Separate arrays may lie at equal distances in one run but not in the next: its sums would be rounded differently.
     """
     first = arrays[0]
     if any(x is not first for x in arrays):

@@ -1,8 +1,8 @@
 """GPST's pruned charts, many sentences at once. Mirrors `refimpl.gpst.pruned_chart`, exactly.
 
-One Numba CUDA thread a sentence plays the game of merges that the page tells and finds the spans that the root needs;
-sorting them gives the cells their places, and one thread a cell writes its splits. The host waits for the numbers of
-cells, steps and splits, not for the steps. Extra memory: for W = 2 about 300 bytes a word.
+One Numba CUDA thread a sentence merges units as PC-2 on the page says, and finds the spans that the root needs; sorting
+them gives the cells their places, and one thread a cell writes its splits. The host waits for the numbers of cells,
+steps and splits, but not between steps. Extra memory: for W = 2 about 300 bytes a word.
 """
 
 from __future__ import annotations
@@ -82,15 +82,15 @@ def merge_order(scores: Array, offsets: Array) -> Array:
 
 
 def most_spans(lengths: Any, window: int) -> Any:
-    """Return [3, B]: how many spans have W splits or fewer at some time of a sentence's game, at most; their splits;
+    """Return [3, B]: the most spans that have W splits or fewer at some time during a sentence's merges; their splits;
     and the entries of its table.
 
-    All of up to W + 1 words; then each merge but the last W makes as many as there are runs of W + 1 units that hold
-    the new one.
+    These are all spans of up to W + 1 words; then each merge but the last W adds as many as there are runs of W + 1
+    units that contain the new unit.
     """
     w = np.minimum(window, lengths - 1)
     merges = lengths - 1 - w
-    last = np.minimum(merges, w + 1)  # merges that leave fewer runs than W + 1
+    last = np.minimum(merges, w + 1)  # merges that leave at most W + 1 runs
     late = last * (last + 1) // 2 + (merges - last) * (w + 1)
     early, splits = w * lengths - w * (w + 1) // 2, w * (w + 1) * (3 * lengths - 2 * w - 1) // 6
     return np.stack([early + late, splits + w * late, lengths * (w + 1)])
@@ -100,11 +100,11 @@ def play(
     order: Any, offsets: Any, begins: Any, window: int, table: Any, links: Any,
     first: Any, longer: Any, step: Any, first_splits: Any, parts: Any, roots: Any,
 ) -> None:  # fmt: skip
-    """Set the spans of sentence b in the order in which they have W splits; a kernel for Numba CUDA.
+    """Write the spans of sentence b in the order in which they come to have W splits; a kernel for Numba CUDA.
 
-    Parts and roots are words of the batch, or N + the number of a span. links[0] and [1] have the units beside the one
-    that begins with a word, by their first words; the table has the spans of 1 to W + 1 units from there on. In the end
-    only the spans that the root needs keep their steps.
+    Parts and roots are words of the batch, or N + the number of a span. A unit is known by its first word: links[0] has
+    the unit before it, links[1] the unit after it, and the table the spans of 1 to W + 1 units that begin with it. In
+    the end only the spans that the root needs keep their steps.
     """
     b = cuda.grid(1)
     if b >= roots.size:
@@ -161,9 +161,9 @@ def play(
 
 @cuda.jit(device=True)
 def _keep_needed(begin: int, count: int, split: int, n_words: int, step: Any, first_splits: Any, parts: Any) -> None:
-    """Set the step of each span from `begin` to `count` that the root does not need to 0; `split` is the splits' end.
+    """Set the step of each span of begin..count - 1 to 0 unless the root needs it; `split` is the end of their splits.
 
-    A span that a larger one needs has its step negated, from the root down, until its own turn.
+    The spans are visited from the root down. Until a span is visited, a negated step says that a larger span needs it.
     """
     while count > begin:
         count -= 1
@@ -181,7 +181,7 @@ def _keep_needed(begin: int, count: int, split: int, n_words: int, step: Any, fi
 def write_splits(
     cells: Any, first_splits: Any, parts: Any, number: Any, split_offsets: Any, left: Any, right: Any
 ) -> None:
-    """Write the nodes of cell c's splits; a kernel for Numba CUDA."""
+    """Write the left and right nodes of the splits of cell c; a kernel for Numba CUDA."""
     c = cuda.grid(1)
     if c >= cells.size:
         return

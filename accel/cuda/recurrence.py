@@ -1,10 +1,10 @@
 """Recurrent layers on the GPU, after the product of inputs and weights. Mirrors `refimpl.fasttrees.stack.layer`.
 
 Sequences are sorted by length, and those that still run come first, so that no step is padded. A step is one matrix
-product and one kernel, a block a sequence; nothing waits for the device between steps. A weight small enough to stay
-near a multiprocessor needs no products in between: one kernel walks all steps. Backward the same, then one product over
-all steps for the weight; extra memory: twice the hidden states. The fast form is one kernel, too, whose blocks hold the
-weight in shared memory together, if it fits there and sequences are few: it multiplies without tensor cores.
+product and one kernel, a block a sequence; the host does not wait between steps. If the weight fits into a first-level
+cache, one kernel without products computes all steps. The backward pass is alike, then one product over all steps gives
+the gradient of the weight; extra memory: twice the hidden states. The fast form is one kernel, too, whose blocks hold
+the weight in shared memory together, if it fits there and sequences are few: it multiplies without tensor cores.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ WALK_BYTES = 192 * 1024  # of a weight that every block reads at every step: fir
 def recurrence(gates: Array, weight: Array, bias: Array, h0: Array, c0: Array, offsets: Array, *, kind: str) -> Outputs:
     """Return (h [N, H], c [N, H], activations [N, G], distance [N, 2], or [N, 0] for kind "lstm").
 
-    gates [N, G]: what the inputs give to the logits [input master n | forget master n | out H | cell H | in H |
+    gates [N, G]: the part of the inputs in the logits [input master n | forget master n | out H | cell H | in H |
     forget H], n = 0 for kind "lstm"; weight [R, H], bias [R]: from the hidden state to the last R of them, all for
     "lstm" and "on_lstm", 4H for "fasttrees"; h0, c0 [B, H]: the states before, without a gradient; offsets [B+1] int64.
-    Activations are the softmax of the master logits, sigmoid or tanh of the others; distance 1 - mean(tilde f) and
+    Activations are the softmax of the master logits, sigmoid or tanh of the others; distance is 1 - mean(tilde f) and
     mean(tilde i).
     Raises ValueError naming the argument that does not fit, an empty sequence, or a row with a NaN or an infinity.
     """
@@ -91,7 +91,7 @@ def recurrence_vjp(
         c_before, h_before = of_step_before(c, c0, offsets), of_step_before(h, h0, offsets)
         _slopes_of_gates(d_h, weight, (c, c_before, activations), offsets, steps, sizes, d_gates)
     d_recurrent = d_gates[:, d_gates.shape[1] - n_rows :]
-    slopes = factor(d_recurrent)  # in bf16 rows without gaps, of which the product can sum the columns
+    slopes = factor(d_recurrent)  # in bf16, rows without gaps: the product can sum their columns
     if not fuses_sums(d_gates):
         return d_gates, matmul(slopes.T, h_before), d_recurrent.sum(axis=0)
     d_bias = xp.empty(n_rows, d_h.dtype)
@@ -102,7 +102,7 @@ def _slopes_of_gates(
     d_h: Array, weight: Array, states: tuple[Array, ...], offsets: Array, steps: Steps, sizes: tuple[int, int, int],
     d_gates: Array,
 ) -> None:  # fmt: skip
-    """Write d_gates; states: c, that of the step before, and the activations. The plain form."""
+    """Write d_gates, in the plain form; states: c, c of the previous step, and the activations."""
     (n, n_units, n_rows), n_sequences, xp = sizes, len(steps.starts), device.xp()
     shared = (6 * n + 2 * n_units) * d_h.itemsize
     if weight.nbytes <= WALK_BYTES:
@@ -126,5 +126,5 @@ def _slopes_of_gates(
 
 
 def _plan(matrix: Array, scratch: int, n_sequences: int) -> persistent.Plan | None:
-    """Return how blocks share out the matrix for all steps, if the fast form is asked for, and suits them."""
+    """Return how blocks share out the matrix for all steps; None if the fast form is not in use or does not suit."""
     return persistent.plan(matrix, scratch, n_sequences) if forms.current().kernels == "fast" else None

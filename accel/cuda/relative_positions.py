@@ -1,4 +1,4 @@
-"""Tables of relative positions on the GPU: their sinusoids, and one table under the dropout of many layers.
+"""Tables of relative positions on the GPU: their sinusoids, and one table with the dropout of each of many layers.
 
 Mirrors `refimpl.layers.sinusoids`. A thread for every element of a table, or for every 16 bytes of all of them.
 """
@@ -25,7 +25,7 @@ def sinusoids(count: int, d: int, dtype: Any, first: int = 0) -> Array:
 
 
 def dropout_all(x: Array, rate: float, seeds: Sequence[int]) -> Array:
-    """Return [seeds, N, d]: what `dropout` returns of x [N, d] for each of several seeds.
+    """Return [seeds, N, d]: what `dropout` returns for x [N, d] and each of several seeds.
 
     Raises ValueError naming the argument that does not fit.
     """

@@ -11,7 +11,7 @@ from accel.cuda.support import check
 from accel.cuda.support.columns import SUMMING_WARPS, rows_of_part, sums_of
 
 WARPS = 4  # rows a block
-ROWS = 16  # a block, at least, of the gradients
+ROWS = 16  # a block, at least, in the gradient
 
 
 def residual_layer_norm(

@@ -1,7 +1,7 @@
-"""Residual sums with the norm that is read next, one kernel each; and the biases of three products.
+"""Residual sums together with the norm that follows, one kernel each; and the biases of three products.
 
-Mirrors `refimpl.layers.layer_norm` of a sum. They are no operations of the table: `accel.autodiff.sublayers` has them
-in array operations, and uses these where a backend has them.
+Mirrors `refimpl.layers.layer_norm` of a sum. They are no operations of the table: `accel.autodiff.sublayers` and other
+callers use them where a backend has them, and otherwise compute the same in array operations.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from accel.cuda.support.check import THREADS
 from accel.cuda.support.columns import SUMMING_WARPS, column_parts, rows_of_part, sums_of
 
 WARPS = 4  # rows a block
-ROWS = 16  # a block, at least, of the gradients
+ROWS = 16  # a block, at least, in the gradient
 
 
 def sum_layer_norm(
     x: Array, y: Array, bias: Array, scale: Array, shift: Array, rate: float, seed: int
 ) -> tuple[Array, Array, Array, Array]:
-    """Return x + dropout(y + bias), its rows normalised, scaled and shifted, and their means and 1 / deviations [N]."""
+    """Return the sum x + dropout(y + bias); the sum normalised, scaled and shifted; its rows' means; 1 / deviations.
+
+    x, y [N, d]; bias, scale, shift [d]; means and deviations [N].
+    """
     x, y, bias, scale, shift = check.floats(x=x, y=y, bias=bias, scale=scale, shift=shift)
     (n, d), xp = x.shape, device.xp()
     out, normal, means, rstds = xp.empty_like(x), xp.empty_like(x), xp.empty(n, x.dtype), xp.empty(n, x.dtype)
@@ -47,7 +50,7 @@ def sum_layer_norm_vjp(
 
 
 def sum_rms_norm(x: Array, y: Array, scale: Array) -> tuple[Array, Array, Array]:
-    """Return x + y, its rows divided by the root of their mean square, times scale, and 1 / divisors [N]."""
+    """Return x + y [N, d]; its rows divided by the root of their mean square, times scale [d]; and 1 / divisors [N]."""
     x, y, scale = check.floats(x=x, y=y, scale=scale)
     (n, d), xp = x.shape, device.xp()
     out, normal, factors = xp.empty_like(x), xp.empty_like(x), xp.empty(n, x.dtype)
@@ -59,7 +62,7 @@ def sum_rms_norm(x: Array, y: Array, scale: Array) -> tuple[Array, Array, Array]
 def sum_rms_norm_vjp(
     d_out: Array, d_normal: Array, outputs: tuple[Array, Array, Array], scale: Array
 ) -> tuple[Array, Any]:
-    """Return the gradients of x, which is that of y, and of scale."""
+    """Return the gradient of x, which is also that of y, and the gradient of scale."""
     d_out, d_normal, scale = check.floats(d_out=d_out, d_normal=d_normal, scale=scale)
     (n, d), rows, xp = d_out.shape, rows_of_part(len(d_out), ROWS), device.xp()
     d_x, scaled, partial = xp.empty_like(d_out), xp.empty_like(d_out), xp.empty((1, -(-n // rows), d), d_out.dtype)
@@ -70,7 +73,7 @@ def sum_rms_norm_vjp(
 
 
 def add_biases(rows: Sequence[Array], biases: Sequence[Array]) -> None:
-    """Add to the rows of each of three matrices [N, d] its bias [d], in place."""
+    """Add its bias [d] to the rows of each of three matrices [N, d], in place."""
     (n, d), dtype = rows[0].shape, rows[0].dtype
     args = *rows, *biases, n * d, d
     device.launch("residual_sums", "add_biases", (-(-3 * n * d // THREADS),), (THREADS,), args, dtype)

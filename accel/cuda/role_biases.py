@@ -14,7 +14,7 @@ from accel.cuda.support.check import THREADS
 
 
 def role_biases(roles: Array, product: Array, biases: Array) -> Array:
-    """Return biases [K, 3 d] plus roles [K, R, d] times product [K, d, 3 d], and of values the biases alone."""
+    """Return [K, R, 3 d]: biases [K, 3 d] + roles [K, R, d] @ product [K, d, 3 d]; for values the biases alone."""
     roles, product, biases = check.floats(roles=roles, product=product, biases=biases)
     sums = device.xp().empty((*roles.shape[:2], product.shape[2]), roles.dtype)
     _launch("role_biases_forward", sums.size, (roles, product, biases, sums, *roles.shape), roles.dtype)
@@ -32,7 +32,7 @@ def role_biases_vjp(d_added: Array, roles: Array, product: Array, d_product: Arr
 
 
 def rows_of_roles(roles: Array, n_roles: int, dtype: Any) -> Array:
-    """Return 1 where a row has a role, and 0 elsewhere [R, N]; roles [N] int32."""
+    """Return [R, N]: 1 where a row has a role, and 0 elsewhere; roles [N] int32."""
     rows = device.xp().empty((n_roles, len(roles)), dtype)
     _launch("rows_of_roles", rows.size, (roles, rows, *rows.shape), dtype)
     return rows

@@ -1,6 +1,7 @@
 """Whole batches cut into segments with a memory between them. Mirrors `refimpl.transformer_grammars.segments`.
 
-One Numba CUDA thread a sequence, twice: it counts, the counts are summed, it fills in. Extra memory: [N] int32 twice.
+One Numba CUDA thread a sequence, twice: it counts the keys, and after the counts are summed it writes them. Extra
+memory: [N] int32 twice.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def segments(
     """Return (row_offsets [N+1], columns [E], relative [E], segment_offsets [B+1], memory_columns [n_segments, M]).
 
     types [N] int8, offsets [B+1] int64. Columns 0..M-1 are the memory, most recent last, then the segment; row y of
-    the memory after segment s was column memory_columns[s, y] of it, -1 for none.
+    the memory after segment s was column memory_columns[s, y] of that segment, -1 for none.
     Raises ValueError naming the argument, or the sequence and position of an ill-formed type.
     """
     if segment_length < 1:
@@ -84,8 +85,8 @@ def walk_sequence(
     """Walk through sequence b; a kernel for Numba CUDA.
 
     With fill = 0, look for problems (4 * position + 1 + number of the problem) and put the number of keys of row i into
-    row_offsets[i + 1]; with fill = 1 write everything else. The stack holds positions, at offsets[b] and on. At the
-    start of the segment it held `old_size` of them, of which the lowest `floor` are in no memory any more.
+    row_offsets[i + 1]; with fill = 1 write everything else. The stack holds positions, from offsets[b] on. At the start
+    of the segment it held `old_size` positions; the lowest `floor` of these are no longer in the memory.
     """
     b = cuda.grid(1)
     if b >= offsets.size - 1:

@@ -60,7 +60,7 @@ def check_spans(scores: Array, offsets: Array) -> tuple[Any, Any]:
 
 
 def _spans(scores: Array, offsets: Array) -> tuple[Any, Any]:
-    """Return the same without a look at the values of the scores, for which the host waits."""
+    """Return what `check_spans` returns, without checking the values of the scores, for which the host would wait."""
     check.floats(scores=scores)
     check.shape("scores", scores, "S", "L")
     if scores.shape[1] == 0:
@@ -76,7 +76,7 @@ def _spans(scores: Array, offsets: Array) -> tuple[Any, Any]:
 
 
 def _charts(scores: Array, offsets: Array, begins: Any, lengths: Any) -> tuple[Array, ...]:
-    """Return offsets, begins, where a sentence's tables begin, C, B, N and R, and log Z."""
+    """Return offsets, begins, where the tables of each sentence begin, the tables C, B, N and R, and log Z."""
     xp = device.xp()
     wide = xp.ascontiguousarray(scores, np.float64)
     labels, logz = xp.empty(len(wide)), xp.empty(len(lengths))

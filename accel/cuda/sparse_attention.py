@@ -1,7 +1,7 @@
 """Attention over listed keys, with relative positions. Mirrors `refimpl.attention.sparse_attention`.
 
 A warp for every (query, head); memory [E, H] twice in the backward pass. All sums run in a fixed order. The fast form
-reads the rows of keys that neighbouring queries share once, and gives the same bits; in bf16 and TF32 it rounds the
+reads a row of keys that neighbouring queries share only once, and gives the same bits; in bf16 and TF32 it rounds the
 factors of its products, which tensor cores multiply.
 """
 

@@ -18,7 +18,7 @@ def double_closing(types: Array, offsets: Array) -> tuple[Array, Array, Array]:
     """Return (types [N], source [N] int32, offsets [B+1]): a CNT2 after every CNT1, and the action that each came from.
 
     types [A] int8 with ONT, T and CNT1 only; offsets [B+1] int64.
-    Raises ValueError naming the argument, or the sequence and position of another type.
+    Raises ValueError naming the argument, or the sequence and position of a type that is none of these.
     """
     xp = device.xp()
     (types,) = check.integers(np.int8, types=types)

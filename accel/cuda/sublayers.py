@@ -1,7 +1,7 @@
-"""Parts of a Transformer's sublayers in one pass each. A thread for every element, backward for some rows of a column.
+"""Parts of a Transformer's sublayers, one kernel each: a thread for every element, or backward for part of a column.
 
-They are no operations of the table: `accel.autodiff.layers` has each in several operations, which compute the same, and
-asks for these where a backend has them.
+They are no operations of the table: `accel.autodiff.layers` calls them where a backend has them, and otherwise computes
+the same in several operations.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _per_element(kernel: str, args: tuple, rate: float, seed: int) -> None:
 
 
 def _slopes(kernel: str, d_y: Array, arrays: tuple, rate: float, seed: int) -> tuple[Array, Array]:
-    """Return the slopes along the rows, and the sums of their columns."""
+    """Return the gradient of the rows, and the sums of its columns."""
     (n, f), xp = d_y.shape, device.xp()
     rows = rows_of_part(n, ROWS)
     d_x, partial = xp.empty_like(d_y), xp.empty((1, -(-n // rows), f), d_y.dtype)

@@ -15,7 +15,7 @@ WARPS = 4  # a group
 
 
 def weighted_sum(scores: Array, vectors: Array, offsets: Array) -> tuple[Array, Array]:
-    """Return (sums [C, d], weights [P]): softmax of the scores within each group; the sum of an empty one is 0.
+    """Return (sums [C, d], weights [P]): the weights are the softmax of the scores in each group; an empty sum is 0.
 
     scores [P]; vectors [P, d]; offsets [C+1] int64. Raises ValueError naming the argument that does not fit.
     """

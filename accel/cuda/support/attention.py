@@ -8,7 +8,7 @@ from accel.cuda.support import check
 
 
 def checked(q: Array, k: Array, v: Array, **relative: Array) -> list[Array]:
-    """Return the arrays as `check.floats` does; raise ValueError naming the one that does not fit.
+    """Return the arrays as `check.floats` does; raise ValueError naming the array that does not fit.
 
     q [N, H, D]; k, v [S, H, D]; with relative positions also r [P, H, D], content_bias, position_bias [H, D].
     """
@@ -30,7 +30,10 @@ def empty_outputs(q: Array) -> tuple[Array, Array]:
 
 
 def gradients_of(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array]:
-    """Return empty arrays like q, k and v, one after another in memory: products take them as one batch."""
+    """Return room for the gradients of q, k and v.
+
+    Those of one shape lie one after another in memory, so that products take them as one batch.
+    """
     if len({x.shape for x in (q, k, v)}) == 1:
         return tuple(device.xp().empty((3, *q.shape), q.dtype))  # type: ignore[return-value]
     return (device.xp().empty_like(q), *device.xp().empty((2, *k.shape), k.dtype))

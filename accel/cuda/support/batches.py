@@ -1,4 +1,4 @@
-"""The arrays of a batch on the device, with what the operations will ask of them."""
+"""The arrays of a batch, copied to the device together with what operations derive from them on the host."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def from_host(
 ) -> dict[str, Array]:
     """Return the arrays by name on the device, after one copy; nobody may change them.
 
-    What follows from them is computed here, once, for the operations that read it: attention between rows with these
-    offsets, recurrences over rows with these offsets, gradients of rows that these indices name, losses of these
-    labels, charts over rows with these offsets up to a height. An operation that is not listed computes it when it
-    first meets the array.
+    The copy also holds what operations derive from the arrays that are named here. attention: query and key offsets,
+    for tiles; recurrence: offsets, for steps; groups: indices of rows, for the gradients of gathers; labels: for the
+    rows that have one; charts: offsets and the maximum height, for the places of nodes. If an array is not named, an
+    operation derives what it needs when it first gets the array.
     """
     facts = [
         *((tiles_between, names) for names in attention),

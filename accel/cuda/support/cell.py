@@ -1,4 +1,4 @@
-"""What recurrent layers share: their steps, master gates, and the rows of the steps before."""
+"""What recurrent layers share: their steps, the number of master gates, and the states of the previous steps."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Outputs = tuple[Array, Array, Array, Array]
 
 @dataclass(frozen=True)
 class Steps:
-    """Which sequences have a step t: the first active[t] of `order`, the longest first."""
+    """Sequences sorted by length, the longest first: the first active[t] of `order` have a step t."""
 
     active: list[int]
-    order: Array  # [B] int64 sequences
-    starts: Array  # [B] int64 their first rows, in that order
+    order: Array  # [B] int64 numbers of the sequences
+    starts: Array  # [B] int64 the first row of each sequence of `order`
 
 
 def steps_of(offsets: Array, n_rows: int, n_sequences: int) -> Steps:
@@ -42,7 +42,7 @@ def steps_between(offsets: np.ndarray) -> Steps:
 
 
 def count_masters(gates: Array, h0: Array, c0: Array, kind: str) -> int:
-    """Return how many master gates of each sort there are; raise ValueError if shapes or the kind do not fit."""
+    """Return the number n of input, and of forget, master gates; raise ValueError if shapes or the kind do not fit."""
     if kind not in (*KINDS, "faster_fasttrees"):
         raise ValueError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
     check.shape("gates", gates, "N", "G")
@@ -56,7 +56,7 @@ def count_masters(gates: Array, h0: Array, c0: Array, kind: str) -> int:
 
 
 def of_step_before(x: Array, first: Array, offsets: Array) -> Array:
-    """Return for every row of x [N, H] the row of the step before, for the first ones those of first [B, H]."""
+    """Return, for every row of x [N, H], the row of the previous step; first [B, H] holds those of the first steps."""
     before = device.xp().empty_like(x)
     before[1:] = x[:-1]
     before[offsets[:-1]] = first

@@ -19,13 +19,13 @@ from accel.cuda.support import known, seeds
 
 FLOATS = frozenset(map(np.dtype, REAL))
 THREADS = 256
-NONE = 2**63 - 1  # the place of the first error where there is none
-TOGETHER = 3  # arrays of a kernel, as in check.cu
-DEFERRED = 256  # checks that may be left on the device; more of them wait for it
+NONE = 2**63 - 1  # the place of the first error, of a check without errors
+TOGETHER = 3  # arrays that a kernel takes, as in check.cu
+DEFERRED = 256  # checks whose results may stay on the device; before a further one the host waits for them
 
 
 def floats(**arrays: Array) -> list[Array]:
-    """Return the arrays, C-contiguous; they must be the device's, and all of one float dtype."""
+    """Return the arrays, made C-contiguous; raise ValueError unless they are device arrays of one float dtype."""
     xp, dtype, result = device.xp(), None, []
     for name, array in arrays.items():
         if not isinstance(array, xp.ndarray):
@@ -40,7 +40,7 @@ def floats(**arrays: Array) -> list[Array]:
 
 
 def integers(dtype: Any, **arrays: Array) -> list[Array]:
-    """Return the arrays, C-contiguous; they must be the device's, flat, and of this dtype."""
+    """Return the arrays, made C-contiguous; raise ValueError unless they are flat device arrays of this dtype."""
     xp = device.xp()
     for name, array in arrays.items():
         if not isinstance(array, xp.ndarray):
@@ -53,10 +53,10 @@ def integers(dtype: Any, **arrays: Array) -> list[Array]:
 
 
 def shape(name: str, array: Array, *expected: int | str) -> None:
-    """Raise unless the array has these axes; a string stands for any length."""
+    """Raise ValueError unless the array has axes of these lengths; a string stands for any length."""
     lengths = array.shape
     fits = len(lengths) == len(expected)
-    for length, size in zip(lengths, expected):  # noqa: B905 of different numbers of axes it has been said
+    for length, size in zip(lengths, expected):  # noqa: B905 `fits` is False already if the numbers of axes differ
         fits = fits and (length == size or isinstance(size, str))
     if not fits:
         raise ValueError(f"{name}: shape {array.shape} is not [{', '.join(map(str, expected))}]")
@@ -64,14 +64,17 @@ def shape(name: str, array: Array, *expected: int | str) -> None:
 
 @dataclass
 class Checks:
-    """Checks whose results are on the device: for each the place of the first error, or NONE."""
+    """Checks whose results are on the device: for each check the place of its first error, or NONE."""
 
     room: int
     firsts: Array = None  # [room] int64, once there is a check
-    messages: list[Callable[[int], str]] = field(default_factory=list)  # of each check, about a place
+    messages: list[Callable[[int], str]] = field(default_factory=list)  # of each check: its error for a place
 
     def add(self, *messages: Callable[[int], str]) -> Array:
-        """Return where kernels write the places of the first errors: so many numbers, one for each message."""
+        """Return the array into which kernels write the places of the first errors, one for each message.
+
+        If there is no room for them, first wait for the checks before, and raise their first error.
+        """
         if len(self.messages) + len(messages) > self.room:
             self.raise_first(device.to_host(self.firsts).tolist())
             self.messages.clear()
@@ -81,7 +84,7 @@ class Checks:
         return self.firsts[len(self.messages) - len(messages) :]
 
     def raise_first(self, firsts: Sequence[int | float]) -> None:
-        """Raise ValueError if there is an error, the first of them by check; `firsts` are those of the device."""
+        """Raise ValueError for the first check that has an error; `firsts` is a copy of `self.firsts` on the host."""
         for message, first in zip(self.messages, firsts, strict=False):
             if first < NONE:
                 raise ValueError(message(int(first)))
@@ -94,7 +97,7 @@ _deferred: ContextVar[Checks | None] = ContextVar("deferred", default=None)
 def deferred() -> Iterator[Checks]:
     """Leave the results of checks on the device while the context lasts; the caller reads them and raises the first.
 
-    Until then, arrays that are wrong are worked with.
+    Until then, kernels also compute with arrays that are wrong.
     """
     checks = Checks(DEFERRED)
     token = _deferred.set(checks)
@@ -106,7 +109,7 @@ def deferred() -> Iterator[Checks]:
 
 @contextmanager
 def _collected(room: int) -> Iterator[Checks]:
-    """Yield the checks that are deferred, or new ones, which raise their first error at the end."""
+    """Yield the deferred checks, or, outside of `deferred`, new ones; these raise their first error at the end."""
     checks = _deferred.get()
     if checks is not None:
         yield checks
@@ -117,10 +120,11 @@ def _collected(room: int) -> Iterator[Checks]:
 
 
 def indices(index: dict[str, tuple[Array, int, int]], offsets: dict[str, tuple[Array, int]] | None = None) -> None:
-    """Raise for the first array that holds an index outside low..high-1, or offsets that do not rise from 0 to last.
+    """Raise ValueError if an array holds an index outside low..high-1, or offsets do not rise from 0 to last.
 
-    Of arrays that were sent the host knows it. Of others one kernel an array finds it out, and the host waits for them,
-    unless checks are deferred. Arrays as `integers` returns them.
+    `index` holds (array, low, high), and `offsets` (array, last), by name; arrays are as `integers` returns them. The
+    host checks arrays that were sent (`known.sent`). For each other array a kernel does, unless `known.promise` gave
+    its limits, and the host waits for the results, unless checks are deferred.
     """
     unknown: list[tuple[str, str, tuple[Any, ...], int]] = []  # message, kernel, its arguments, its threads
     for name, (array, last) in (offsets or {}).items():
@@ -152,9 +156,9 @@ def indices(index: dict[str, tuple[Array, int, int]], offsets: dict[str, tuple[A
 
 
 def finite(**arrays: Array) -> None:
-    """Raise for the first array that holds a NaN or an infinity, naming the row. Arrays as `floats` returns them.
+    """Raise ValueError for the first array that holds a NaN or an infinity, naming the row.
 
-    Runs one kernel for up to three arrays, and waits for it, unless checks are deferred.
+    Takes up to three arrays as `floats` returns them. Runs one kernel, and waits for it, unless checks are deferred.
     """
     with finite_rows(*arrays) as first:
         of_arrays = [(x, x.size, x.size // max(1, len(x))) for x in arrays.values()]
@@ -166,16 +170,16 @@ def finite(**arrays: Array) -> None:
 
 @contextmanager
 def finite_rows(*names: str) -> Iterator[Array]:
-    """Yield where kernels write the first row of each array that holds a NaN or an infinity; raise for it at the end.
+    """Yield an array into which kernels write, for each name, the first row of that array with a NaN or an infinity.
 
-    Waits for the kernels, unless checks are deferred.
+    At the end, unless checks are deferred, wait for the kernels; raise ValueError for the first name with such a row.
     """
     with _collected(len(names)) as checks:
         yield checks.add(*(partial("{name}: NaN or infinity in row {}".format, name=name) for name in names))
 
 
 def sequence_offsets(name: str, offsets: Array, total: int) -> Any:
-    """Return the offsets of sequences on the host; raise unless they rise from 0 to `total`."""
+    """Return the offsets of sequences on the host; raise ValueError unless they rise from 0 to `total`."""
     integers(np.int64, **{name: offsets})
     copy = known.host(offsets)
     if not len(copy) or not _rises(copy, total):
@@ -184,7 +188,10 @@ def sequence_offsets(name: str, offsets: Array, total: int) -> Any:
 
 
 def rises(name: str, offsets: Array, copy: np.ndarray, total: int) -> None:
-    """Raise unless offsets of sequences, and their copy on the host, rise from 0 to `total`; no number is noted."""
+    """Raise ValueError unless offsets of sequences, with their copy on the host, rise from 0 to `total`.
+
+    Only this check is noted (see `known`), not the numbers.
+    """
     integers(np.int64, **{name: offsets})
     message = f"{name}: does not rise from 0 to {total}"
     if not len(offsets):
@@ -209,9 +216,10 @@ def _rises(offsets: np.ndarray, total: int) -> bool:
 def dropout(rate: float, seed: int) -> tuple[np.uint64, np.uint64, float]:
     """Return the arguments of `keep` in warp.cu: the seed, the threshold, and the multiplier of kept elements.
 
-    The threshold is 0 where nothing is dropped: a rate below 2^-32 is none.
+    A rate below 2^-32 drops nothing: its threshold is 0.
 
-    While a graph is captured, the first is where the seed lies, and the threshold says so.
+    While a graph is captured, the first number is the address of the seed in device memory; the threshold has the bit
+    `seeds.IS_PLACE`.
     """
     if not 0 <= rate < 1:
         raise ValueError(f"rate: {rate} is outside [0, 1)")

@@ -1,4 +1,4 @@
-"""Sums of the columns of matrices, of which many blocks have a part: gradients of biases and scales.
+"""Sums of the columns of matrices, where each block sums a part of the rows: gradients of biases and scales.
 
 Extra memory: a row for every 64 rows.
 """
@@ -17,8 +17,8 @@ from accel.cuda.device import Array
 ROWS_TOGETHER = 64  # as in columns.cu
 THREADS = 128  # columns
 ADDING_THREADS = 256  # elements
-MOST_PARTS = 256  # of the rows, where a kernel itself sums its columns
-SUMMING_WARPS = 8  # of a block of such a kernel, if a warp makes a row at a time
+MOST_PARTS = 256  # parts of the rows, in a kernel that also sums the columns of what it computes
+SUMMING_WARPS = 8  # of a block of such a kernel, if each warp computes a row at a time
 
 
 def column_sums(*matrices: Array) -> list[Array]:
@@ -30,7 +30,7 @@ def column_sums(*matrices: Array) -> list[Array]:
 
 
 def column_parts(*matrices: Array) -> Array:
-    """Return the sums [matrices, parts, ...] over parts of the rows of matrices, as `column_sums` takes them."""
+    """Return the sums [matrices, parts, ...] over parts of the rows of the same matrices that `column_sums` takes."""
     x, xp = matrices[0], device.xp()
     n, columns, count = len(x), x.size // max(1, len(x)), len(matrices)
     parts = -(-n // ROWS_TOGETHER)
@@ -44,7 +44,7 @@ def column_parts(*matrices: Array) -> Array:
 
 @dataclass(frozen=True)
 class Unsummed:
-    """An array that is still the sum over the first axis of its parts [parts, ...]."""
+    """An array that is not summed yet: it is the sum of parts [parts, ...] over their first axis."""
 
     parts: Array
 
@@ -71,7 +71,7 @@ def unsummed() -> Iterator[None]:
 
 
 def sums_of(partial: Array) -> list[Any]:
-    """Return the sums [count, ...] of parts [count, parts, ...], which kernels made: arrays, or `Unsummed` ones."""
+    """Return the sums [count, ...] of a kernel's parts [count, parts, ...]; inside `unsummed`, perhaps `Unsummed`."""
     if _unsummed.get() and partial.shape[1] > 1:
         return [Unsummed(parts) for parts in partial]
     return list(_added(partial))
@@ -83,7 +83,7 @@ def rows_of_part(n: int, least: int) -> int:
 
 
 def _added(partial: Array) -> Array:
-    """Return the sums over the second axis, in its order."""
+    """Return the sums over the second axis, added in its order."""
     xp = device.xp()
     count, parts, *shape = partial.shape
     if parts == 1:

@@ -13,7 +13,7 @@ THREADS = 256
 
 
 def copy_all(pairs: Sequence[tuple[Array, Array | Unsummed]]) -> None:
-    """Copy in every pair the second array into the first, which is C-contiguous and of the same shape and type."""
+    """In every pair, copy the second array into the first, which is C-contiguous and of the same shape and dtype."""
     for first in range(0, len(pairs), TOGETHER):
         part = [(*_parts(source), target) for target, source in pairs[first : first + TOGETHER]]
         args = [x for source, n_parts, target in part for x in (source, n_parts, target, target.size)]

@@ -1,7 +1,7 @@
 """cuBLASLt through ctypes: one product of matrices in the memory of the GPU, on the current stream.
 
-CuPy refuses its own cuBLAS while a stream is captured. This has its own handle, and a workspace of the device that is
-there before a capture begins. The numbers of types and attributes are those of `cublasLt.h`.
+CuPy refuses to call cuBLAS while a stream is captured. This module has a handle of its own, and workspaces in device
+memory that are allocated before a capture begins. The numbers of types and attributes are those of `cublasLt.h`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from accel.cuda import device
 from accel.cuda.device import Array
 
 WORKSPACE = 32 * 2**20  # bytes
-MOST_ALIGNED = 256  # bytes, of which an address is a multiple, that cuBLASLt makes use of
-KEPT = 4096  # plans: of batches of ever other lengths each product is a problem of its own
+MOST_ALIGNED = 256  # bytes: cuBLASLt makes no use of a greater alignment of an address
+KEPT = 4096  # plans: if every batch has other lengths, each product is a new problem
 PER_MATRIX = (c_void_p, c_void_p)  # its address, and its layout
-FLOATS, DOUBLES = (tuple(byref(number(x)) for x in (0, 1)) for number in (c_float, c_double))  # where 0 and 1 are
+FLOATS, DOUBLES = (tuple(byref(number(x)) for x in (0, 1)) for number in (c_float, c_double))  # pointers to 0 and 1
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cublasLtCreate": (c_void_p,),
     "cublasLtMatmulDescCreate": (c_void_p, c_int, c_int),
@@ -41,7 +41,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 
 
 class Number(IntEnum):
-    """Numbers of the library, which plans are found by: an IntEnum itself hashes its name, in Python."""
+    """Constants of the library, by which plans are looked up: the hash of IntEnum is slower, for it is Python code."""
 
     __hash__ = int.__hash__
 
@@ -107,9 +107,10 @@ class Algorithm(ctypes.Structure):
 
 
 class Matrix(NamedTuple):
-    """What cuBLASLt knows of a matrix before it runs; it reads memory column by column, `pitch` elements apart.
+    """The layout of a matrix, which cuBLASLt reads column by column; columns begin `pitch` elements apart.
 
-    `transposed` says that the product takes it so; `stride` are the elements from one matrix of a batch to the next.
+    `stride` is the number of elements from one matrix of a batch to the next, `aligned` the alignment of the address in
+    bytes. If `transposed`, the factor of the product is the transpose of this matrix.
     """
 
     type: Type
@@ -122,9 +123,9 @@ class Matrix(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Products that one algorithm computes: out = a b, each a matrix or a batch of them.
+    """The products out = a b that one algorithm computes; each of the three is a matrix or a batch of matrices.
 
-    `vector` is the alignment of what the epilogue reads or writes, 0 if it is none.
+    `vector` is the alignment of the vector that the epilogue reads or writes, 0 if there is no vector.
     """
 
     compute: Compute
@@ -138,7 +139,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """The descriptors of a problem in the library, which are kept, and where its algorithm is."""
+    """The library's descriptors of a problem, kept for further products, and a pointer to its algorithm."""
 
     operation: c_void_p
     layouts: tuple[c_void_p, c_void_p, c_void_p]
@@ -146,13 +147,13 @@ class Plan:
 
 
 class Library:
-    """The library with a handle, the workspaces of its streams, and the plans of the problems that came last."""
+    """The library with a handle, a workspace for each stream, and the plans of the problems that were used last."""
 
     def __init__(self, functions: Any) -> None:
         self.functions = functions
         self.handle = self.created("cublasLtCreate")
         self.matmul = functions.cublasLtMatmul
-        self.workspaces: dict[int, tuple[Array, int]] = {}  # of a stream, and where it is
+        self.workspaces: dict[int, tuple[Array, int]] = {}  # by stream: the array and its address
         self.plans: dict[Problem, Plan] = {}
 
     def call(self, name: str, *args: Any) -> None:
@@ -162,7 +163,7 @@ class Library:
             raise failure(name, status)
 
     def created(self, name: str, *args: Any) -> c_void_p:
-        """Return what a function creates."""
+        """Return the object that a function of the library creates."""
         pointer = c_void_p()
         self.call(name, byref(pointer), *args)
         return pointer
@@ -172,14 +173,17 @@ class Library:
         self.call(f"cublasLt{kind}SetAttribute", where, attribute, byref(value), sizeof(value))
 
     def workspace(self, stream: int) -> int:
-        """Return where the workspace of a stream is; ask before a capture begins."""
+        """Return the address of the workspace of a stream; the first call comes before a capture begins."""
         if stream not in self.workspaces:
             array = device.xp().empty(WORKSPACE, "uint8")
             self.workspaces[stream] = array, device.address(array)
         return self.workspaces[stream][1]
 
     def multiply(self, problem: Problem, a: int, b: int, out: int, *, add: bool, vector: int = 0) -> None:
-        """Compute a problem's product at these addresses; with `add`, add it to what `out` holds."""
+        """Compute a problem's product at these addresses; with `add`, add it to what `out` holds.
+
+        `vector` is the address of the epilogue's vector, 0 if there is none.
+        """
         plan = self.plans.pop(problem, None) or self._planned(problem, vector)
         self.plans[problem], stream = plan, device.stream()
         if len(self.plans) > KEPT:
@@ -200,7 +204,7 @@ class Library:
         operation = self.created("cublasLtMatmulDescCreate", problem.compute, scale)
         self.set("MatmulDesc", operation, Operation.TRANSPOSE_A, c_int32(problem.a.transposed))
         self.set("MatmulDesc", operation, Operation.TRANSPOSE_B, c_int32(problem.b.transposed))
-        if vector:  # the search reads how its address is aligned
+        if vector:  # the search for an algorithm reads the alignment of its address
             self.set("MatmulDesc", operation, Operation.EPILOGUE, c_uint32(problem.epilogue))
             self.set("MatmulDesc", operation, Operation.BIAS_POINTER, c_void_p(vector))
         a, b, out = (self._layout(matrix, problem.batch) for matrix in (problem.a, problem.b, problem.out))
@@ -239,7 +243,7 @@ def failure(name: str, status: int) -> RuntimeError:
 
 
 def declared(library: Any) -> Any:
-    """Return a library with the types of the functions that are used, so that no pointer is cut to 32 bits."""
+    """Return a library after declaring the types of the functions that are used: no pointer is cut to 32 bits."""
     for name, arguments in SIGNATURES.items():
         function = getattr(library, name)
         function.argtypes, function.restype = list(arguments), c_int

@@ -1,7 +1,8 @@
-"""Factors of matrix products, rounded as a form asks for: each of them, several at once, or all parameters of a step.
+"""Factors of matrix products, rounded as `accel.cuda.forms` says: one, several at once, or all parameters of a step.
 
-The fast form's factors in bf16 are of half the size, in rows that begin at multiples of 16 bytes. Inside
-`narrowed_once` one kernel has narrowed all parameters, and a product finds a weight's numbers by the weight's address.
+In bf16 the factors of the fast form take half the memory, in rows that begin at multiples of 16 bytes. To narrow an
+array is to convert it to bf16. Inside `narrowed_once` one kernel has narrowed all parameters, and a product finds the
+bf16 numbers of a weight by the weight's address.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from accel.cuda import device, forms
 from accel.cuda.device import Array
 
 THREADS = 256
-PITCH = 8  # a row of bf16 has a multiple of so many numbers in memory, 16 bytes
-DROPPED = {"tf32": 13, "bf16": 16}  # bits of the mantissa of float32
-BFLOAT16 = np.dtype(np.uint16)  # CuPy and NumPy have no type of this name: the bits
+PITCH = 8  # numbers of bf16 in 16 bytes: rows begin at multiples of them in memory
+DROPPED = {"tf32": 13, "bf16": 16}  # bits of the mantissa of float32 that are rounded off
+BFLOAT16 = np.dtype(np.uint16)  # the bits: CuPy and NumPy have no type bfloat16
 
 
 def factor(x: Array) -> Array:
-    """Return a matrix, or a batch, rounded as products take it: once, where it is a factor of several products."""
+    """Return a matrix, or a batch, rounded for products. Call this once for a factor of several products."""
     form = forms.current()
     if x.dtype != np.float32 or form.precision not in DROPPED:
         return x
@@ -33,9 +34,9 @@ def factor(x: Array) -> Array:
 
 
 def factors(arrays: Sequence[Array]) -> list[Array]:
-    """Return matrices, some of them perhaps the same one, each as `factor` does.
+    """Return each of the matrices as `factor` does; the same matrix may occur several times.
 
-    Those that lie one after another in memory become bf16 by one kernel, and lie at equal distances again.
+    One kernel narrows matrices that lie one after another in memory; the results lie at equal distances again.
     """
     distinct = list({id(x): x for x in arrays}.values())
     first, count = distinct[0], len(distinct)
@@ -51,10 +52,11 @@ _narrowed_vector: ContextVar[tuple[Array, Array] | None] = ContextVar("narrowed_
 
 @contextmanager
 def narrowed_once(vector: Array) -> Iterator[None]:
-    """Narrow a flat vector of parameters now, for all products inside that have parts of it as factors.
+    """Narrow a flat vector of parameters now, for all products in this context whose factors are parts of it.
 
-    Nobody may change the vector inside: an update of the parameters comes after. Where products take no bf16 nothing
-    is done. A graph that has this inside narrows the vector anew in each replay. Extra memory: 2 bytes a number.
+    Nobody may change the vector in this context: parameters are updated after it. If products take no bf16, or the
+    vector is no multiple of PITCH long, nothing is done. A graph that contains this narrows the vector again in each
+    replay. Extra memory: 2 bytes a number.
     """
     if not _narrows(vector) or vector.size % PITCH:
         yield
@@ -67,7 +69,7 @@ def narrowed_once(vector: Array) -> Iterator[None]:
 
 
 def _narrows(x: Array) -> bool:
-    """Return whether products take bf16 in the place of x."""
+    """Return whether products take x in bf16."""
     form = forms.current()
     return form.kernels == "fast" and form.precision == "bf16" and x.dtype == np.float32
 
@@ -84,9 +86,9 @@ def _rounded(x: Array, dropped: int) -> Array:
 
 
 def _narrowed(x: Array, count: int = 0) -> Array:
-    """Return float32 numbers as bf16, their bits; between the rows there may be gaps.
+    """Return the bits of float32 numbers in bf16; there may be gaps between the rows.
 
-    With a count, x is the first of so many arrays of one shape, one after another in memory: a batch of all.
+    With a count, x is the first of `count` arrays of one shape, one after another in memory; return a batch of all.
     """
     part = None if count else _part_of_narrowed(x)
     if part is not None:
@@ -106,7 +108,7 @@ def _narrowed(x: Array, count: int = 0) -> Array:
 
 
 def _part_of_narrowed(x: Array) -> Array | None:
-    """Return the numbers of x from the vector of `narrowed_once`, if x lies there and its rows there are aligned."""
+    """Return the numbers of x in the bf16 vector of `narrowed_once`; None if x is no part of it, or not aligned."""
     vector, numbers = _narrowed_vector.get() or (None, None)
     if vector is not None and _lies_by_columns(x):
         part = _part_of_narrowed(x.swapaxes(-1, -2))
@@ -121,7 +123,7 @@ def _part_of_narrowed(x: Array) -> Array | None:
 
 
 def _lie_one_after_another(arrays: Sequence[Array]) -> bool:
-    """Return whether matrices of one shape lie in memory as a batch does, without gaps."""
+    """Return whether the matrices have one shape and lie one after another in memory, without gaps, as a batch does."""
     first, starts = arrays[0], [device.address(x) for x in arrays]
     same = all((x.shape, x.strides, x.dtype) == (first.shape, first.strides, first.dtype) for x in arrays)
     whole = first.flags.c_contiguous or _lies_by_columns(first)

@@ -1,6 +1,6 @@
 """A GPU: kernels in CUDA C++ by CuPy, kernels in Numba CUDA, and cuBLAS.
 
-CuPy is imported only here, when a function is first called, so that everything imports without it.
+CuPy is imported only here, when a function is first called: every module can be imported without it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from accel.cuda.support.streams import sent
 
 BLOCK_REGISTERS = 2**16  # all that a multiprocessor has
 THREAD_REGISTERS = 255
-REGISTERS_TOGETHER = 8  # of a thread: a warp has a multiple of them
+REGISTERS_TOGETHER = 8  # a thread has a multiple of so many registers
 
 
 def open_gpu() -> Device:
@@ -42,8 +42,8 @@ def open_gpu() -> Device:
 
     if not cuda.is_available():
         raise BackendUnavailable("Numba finds no GPU, though CuPy does (pip install 'grove-lm[cuda12]' or '[cuda13]')")
-    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # one thread a sequence is meant
-    config.CUDA_ARRAY_INTERFACE_SYNC = 0  # kernels run on the stream that made their arrays: none waits for them
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # few threads are intended: one a sequence
+    config.CUDA_ARRAY_INTERFACE_SYNC = 0  # kernels run on the stream that made their arrays: no need to wait
     _complete_numba()
     attributes = cupy.cuda.Device().attributes
     return Device(
@@ -53,12 +53,12 @@ def open_gpu() -> Device:
 
 
 def _complete_numba() -> None:
-    """Let numba-cuda import all of itself: up to 0.30 it asks for `np.row_stack`, which NumPy 2.5 has no more."""
+    """Import all of numba-cuda: its versions up to 0.30 need `np.row_stack`, which NumPy 2.5 no longer has."""
     if "row_stack" in vars(np):
         return
     np.row_stack = np.vstack  # type: ignore[attr-defined]
     try:
-        with suppress(ImportError):  # Numba's own module of CUDA, where numba-cuda is missing
+        with suppress(ImportError):  # without numba-cuda, `numba.cuda` is Numba's own
             import_module("numba.cuda.np.arrayobj")
     finally:
         del np.row_stack  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def _complete_numba() -> None:
 
 @dataclass(frozen=True)
 class _Foreign:
-    """A stream of another library, as the protocol of CUDA streams has it."""
+    """A stream of another library, in the form of the CUDA stream protocol."""
 
     pointer: int
 
@@ -93,7 +93,7 @@ def _stream() -> int:
 def _cublaslt() -> Any:
     import cupy
 
-    cupy.cuda.device.get_cublas_handle()  # loads cuBLAS, which loads cuBLASLt: from here on its name finds it
+    cupy.cuda.device.get_cublas_handle()  # loads cuBLAS, and with it cuBLASLt, which is then found by name
     name = f"libcublasLt.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
     try:
         return declared(ctypes.CDLL(name))
@@ -103,14 +103,14 @@ def _cublaslt() -> Any:
 
 @lru_cache
 def _scalars(double: bool) -> tuple[np.ndarray, int, int]:
-    """Return 0 and 1, and where they lie: cuBLAS reads them in the memory of the host."""
+    """Return an array of 0 and 1, and the address of each: cuBLAS reads them in host memory."""
     numbers = np.arange(2, dtype=np.float64 if double else np.float32)
     return numbers, numbers.ctypes.data, numbers.ctypes.data + numbers.itemsize
 
 
 @lru_cache
 def _products() -> tuple[Callable[[], int], ModuleType]:
-    """Return what returns the handle of cuBLAS, and its functions."""
+    """Return the function that returns the handle of cuBLAS, and the module of the functions of cuBLAS."""
     from cupy.cuda.device import get_cublas_handle
     from cupy_backends.cuda.libs import cublas
 
@@ -166,7 +166,7 @@ def _launch(
 
 
 def _most_registers(threads: int) -> int:
-    """Return how many registers a thread may have, of a block of so many; more are spilled, and no launch fails."""
+    """Return how many registers a thread of such a block may have; more are spilled, so that no launch fails."""
     return min(THREAD_REGISTERS, BLOCK_REGISTERS // threads // REGISTERS_TOGETHER * REGISTERS_TOGETHER)
 
 

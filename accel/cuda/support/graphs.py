@@ -1,6 +1,6 @@
-"""CUDA graphs: what a stream is asked for, captured once and asked for again by one call.
+"""CUDA graphs: the kernels and copies of a stream are captured once, and replayed by one call.
 
-A replay does the same with the same memory. Whatever changes from step to step has to lie in memory of the device.
+A replay does the same with the same memory. Whatever changes from step to step must lie in device memory.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from accel.cuda.support.streams import capturing, current
 T = TypeVar("T")
 
 NUMBER = np.dtype(np.float64).itemsize
-SMALLEST = 32  # array that is padded
-SIZES = 8  # of such arrays, for every power of two
+SMALLEST = 32  # numbers: padded sizes are multiples of it
+SIZES = 8  # padded sizes from one power of two to the next, at most
 
-_pools: WeakKeyDictionary[Callable[[], None], int] = WeakKeyDictionary()  # bytes of each graph that can be replayed
+_pools: WeakKeyDictionary[Callable[[], None], int] = WeakKeyDictionary()  # bytes of each graph, by its replay
 _most_bytes = 0
 
 
 class Inputs:
-    """Numbers [n] float64 and seeds [m] uint64 in memory that graphs read; all of them are sent by one copy."""
+    """Numbers [n] float64 and seeds [m] uint64 in device memory that graphs read; one copy sends all of them."""
 
     def __init__(self, n_numbers: int, n_seeds: int) -> None:
         self._here = device.pinned(NUMBER * (n_numbers + n_seeds))
@@ -34,7 +34,7 @@ class Inputs:
         self.numbers, self.seeds = self._there[: self._n].view(np.float64), self._there[self._n :].view(np.uint64)
 
     def send(self, numbers: Sequence[float], seeds: np.ndarray) -> None:
-        """Send them all; only after the device has what was sent before."""
+        """Send all of them. The copy before must be complete, for both read the same host memory."""
         self._here[: self._n].view(np.float64)[:] = numbers
         self._here[self._n :].view(np.uint64)[:] = seeds
         self._there.set(self._here, current())
@@ -46,7 +46,9 @@ def wants_graphs() -> bool:
 
 
 def padded_size(n: int, sizes: int = SIZES) -> int:
-    """Return the least size from n on of those that arrays are padded to: from 32 on, so many to each power of two.
+    """Return n rounded up to a padded size: at most `sizes` of them lie from one power of two to the next.
+
+    A padded size is a multiple of 32, and of the next power of two divided by 2 `sizes`.
 
     >>> [padded_size(n) for n in (0, 1, 33, 512, 513, 1100)]
     [0, 32, 64, 512, 576, 1152]
@@ -56,9 +58,9 @@ def padded_size(n: int, sizes: int = SIZES) -> int:
 
 
 def captured(work: Callable[[], T]) -> tuple[T, Callable[[], None]]:
-    """Return what `work` returns, arrays that hold nothing yet, and a function that asks for all its kernels.
+    """Return what `work` returns, arrays whose contents are not computed yet, and a function that replays its kernels.
 
-    The kernels must have run before, so that nothing is compiled. Raises RuntimeError, or what CuPy raises, if `work`
+    All kernels must have run before, so that nothing is compiled. Raises RuntimeError, or what CuPy raises, if `work`
     waits for the device or copies from the host.
     """
     with capturing():
@@ -66,7 +68,7 @@ def captured(work: Callable[[], T]) -> tuple[T, Callable[[], None]]:
 
 
 def captured_by_cupy(work: Callable[[], T]) -> tuple[T, Callable[[], None]]:
-    """Capture the current stream of CuPy; what is freed inside stays the graph's, which reads and writes it again."""
+    """Capture the current stream of CuPy. Memory that `work` frees stays in the graph's pool: replays use it again."""
     cuda, stream = device.xp().cuda, current()
     pool = cuda.MemoryPool()
     with cuda.using_allocator(pool.malloc):
@@ -90,5 +92,5 @@ def _note_bytes(replay: Callable[[], None], size: int) -> None:
 
 
 def graph_bytes() -> int:
-    """Return the most bytes that the memory of all graphs had so far, which is not CuPy's default pool's."""
+    """Return the largest number of bytes that all graphs had so far; CuPy's default pool does not contain them."""
     return _most_bytes

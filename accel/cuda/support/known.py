@@ -1,7 +1,13 @@
-"""What the host knows of arrays of the device, so that no operation waits to hear of it.
+"""What the host knows of arrays on the device, so that operations need not wait for copies from the device.
 
 `sent` copies the arrays of a batch in one piece, and remembers their copies on the host; nobody may change such arrays.
-What an operation needs to know of any other array it asks the device, each time anew.
+Any other array is copied from the device each time that an operation needs it on the host.
+
+A note records a value on the host on which a captured CUDA graph depends. While a training step is captured, the host
+computes such values from the copies of the batch's arrays: for sizes of launches, for branches and for checks. A replay
+launches the same kernels again, so it is right only for a batch that gives the same values. Inside `noted` each such
+value becomes a `Note`: a function of the arrays, and the value that it returned. Before a replay, `Note.holds` calls
+the function for the arrays of the new batch, and compares. The docstrings below say which values are noted.
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ Facts = Sequence[tuple[Callable[..., Any], tuple[str, ...]]]
 
 @dataclass(frozen=True)
 class Block:
-    """Arrays that were sent together: their memory on the device, their copies on the host, and their facts."""
+    """Arrays that were sent together: their memory on the device, copies on the host, and `sent`'s argument `facts`."""
 
     there: Array
     copies: dict[str, np.ndarray]
@@ -36,7 +42,7 @@ class Block:
 
 
 class Known:
-    """An array: its copy on the host, and the facts that follow from it, alone or with other arrays."""
+    """An array that was sent: its copy on the host, and the facts computed from it, alone or with other arrays."""
 
     def __init__(self, array: Array, copy: np.ndarray, name: str, block: Block) -> None:
         number = id(array)
@@ -45,7 +51,7 @@ class Known:
         self.facts: dict[tuple[Any, ...], Any] = {}
 
 
-_known: dict[int, Known] = {}  # by the identity of the array, as long as it lives
+_known: dict[int, Known] = {}  # by `id` of the array, as long as it lives
 
 
 def sent(
@@ -53,8 +59,8 @@ def sent(
 ) -> dict[str, Array]:
     """Return the arrays on the device, after one copy, and remember them.
 
-    Facts that operations will ask for travel in the same copy: pairs of a function, as of `once`, and of the names of
-    the arrays that it takes.
+    facts: pairs of a function, as for `once`, and the names of the arrays that it takes. They are computed now, and
+    sent in the same copy.
     """
     facts = list(facts)
     computed = [(compute, names, compute(*(arrays[name] for name in names))) for compute, names in facts]
@@ -74,16 +80,16 @@ def sent(
 
 
 def copy_of(array: Array) -> np.ndarray | None:
-    """Return the copy on the host of an array that was sent; None of any other.
+    """Return the copy on the host of an array that was sent; None for any other array.
 
-    Nothing may follow from it but what is noted: see `noted`.
+    Nothing is noted: the caller notes what it computes from the copy, by `number`, `once` or `note_check`.
     """
     entry = _known.get(id(array))
     return None if entry is None else entry.copy
 
 
 def host(array: Array) -> np.ndarray:
-    """Return an array on the host, without waiting if it was sent."""
+    """Return an array on the host, without waiting if it was sent; all its numbers are noted."""
     copy = copy_of(array)
     if copy is None:
         return device.to_host(array)
@@ -92,14 +98,14 @@ def host(array: Array) -> np.ndarray:
 
 
 def copies(*arrays: Array) -> list[np.ndarray]:
-    """Return arrays on the host, waiting for those that were not sent; as of `copy_of`, nothing is noted."""
+    """Return arrays on the host, waiting for those that were not sent. As with `copy_of`, nothing is noted."""
     return [device.to_host(array) if (copy := copy_of(array)) is None else copy for array in arrays]
 
 
 def number(compute: Callable[..., Any], arrays: Sequence[Array], copies: Sequence[np.ndarray]) -> Any:
-    """Return what `compute` makes of the copies of arrays: what compares with ==, or None for a check.
+    """Return what `compute` returns for the copies of arrays: a value to compare by ==, or None for a check.
 
-    If all arrays were sent, it is noted, and nothing else of them.
+    If all arrays were sent, only this value is noted.
     """
     value = compute(*copies)
     if all(id(array) in _known for array in arrays):
@@ -108,18 +114,21 @@ def number(compute: Callable[..., Any], arrays: Sequence[Array], copies: Sequenc
 
 
 def fact(compute: Callable[..., Any], *arrays: Array) -> Any:
-    """Return what `compute` makes of arrays on the host, as `number`."""
+    """Return what `compute` returns for arrays on the host, and note it as `number` does."""
     return number(compute, arrays, copies(*arrays))
 
 
 def place_of(array: Array) -> tuple[str, Block] | None:
-    """Return the name of an array that was sent, and what it was sent with; None of any other."""
+    """Return the name of an array that was sent, and the block of arrays sent with it; None for any other array."""
     entry = _known.get(id(array))
     return None if entry is None else (entry.name, entry.block)
 
 
 def limits(array: Array) -> tuple[int, int] | None:
-    """Return the least and the greatest number of an array that was sent, (0, -1) if it is empty; None of any other."""
+    """Return the least and the greatest number of an array that was sent, (0, -1) if it is empty; else None.
+
+    Nothing is noted.
+    """
     entry = _known.get(id(array))
     if entry is None:
         return None
@@ -128,11 +137,11 @@ def limits(array: Array) -> tuple[int, int] | None:
     return entry.facts[limits,]  # type: ignore[no-any-return]
 
 
-_promised: dict[int, tuple[weakref.ref[Any], int, int]] = {}  # by the identity of the array, as long as it lives
+_promised: dict[int, tuple[weakref.ref[Any], int, int]] = {}  # by `id` of the array, as long as it lives
 
 
 def promise(array: Array, low: int, high: int) -> None:
-    """Remember of an array that a kernel makes that all its numbers are in low..high-1."""
+    """Remember that all numbers of an array, which a kernel writes, are in low..high-1."""
     number = id(array)
     _promised[number] = weakref.ref(array, lambda _: _promised.pop(number, None)), low, high
 
@@ -144,9 +153,10 @@ def promised(array: Array, low: int, high: int) -> bool:
 
 
 def once(compute: Callable[..., Fact], arrays: Sequence[Array], copies: Sequence[np.ndarray]) -> Fact:
-    """Return what `compute` makes of the copies of arrays on the host, its arrays on the device.
+    """Return the fact that `compute` returns for the copies of arrays on the host, with its own arrays on the device.
 
-    If all arrays were sent it is computed once, and kept as long as they are.
+    If all arrays were sent, the fact is computed once, and kept as long as they live. Its numbers are noted, and of its
+    arrays only shapes and dtypes.
     """
     entries = [_known.get(id(array)) for array in arrays]
     if any(x is None for x in entries):
@@ -159,9 +169,10 @@ def once(compute: Callable[..., Fact], arrays: Sequence[Array], copies: Sequence
 
 
 def once_on_device(compute: Callable[..., Fact], arrays: Sequence[Array]) -> Fact:
-    """Return what kernels make of arrays of the device: once, if all of them were sent, and kept as long as they are.
+    """Return the fact that `compute` makes of arrays by kernels.
 
-    The host looks at nothing, so that nothing is noted: a graph does it anew in each replay.
+    If all arrays were sent, it is made once, and kept as long as they live. The host reads no array, so nothing is
+    noted: a graph runs the kernels again in each replay.
     """
     entries = [_known.get(id(array)) for array in arrays]
     if any(x is None for x in entries):
@@ -174,14 +185,14 @@ def once_on_device(compute: Callable[..., Fact], arrays: Sequence[Array]) -> Fac
 
 @dataclass(frozen=True)
 class Note:
-    """What the host took from arrays that were sent, by their names: whoever sends others compares it."""
+    """A value that the host computed from arrays that were sent, known by their names; see the module's docstring."""
 
     names: tuple[str, ...]
-    take: Callable[..., Any]  # of `Known`
+    take: Callable[..., Any]  # computes the value from the `Known` of each array
     value: Any
 
     def holds(self, arrays: Mapping[str, Array]) -> bool:
-        """Return whether the host would take the same from these arrays; raise the error of a check that fails."""
+        """Return whether these arrays, which were sent, give the same value; raise the error of a check that fails."""
         return bool(self.take(*(_known[id(arrays[name])] for name in self.names)) == self.value)
 
 
@@ -190,7 +201,7 @@ _notes: ContextVar[list[Note] | None] = ContextVar("notes", default=None)
 
 @contextmanager
 def noted() -> Iterator[list[Note]]:
-    """Yield a list, to which is added what the host takes from arrays that were sent."""
+    """Yield a list, to which a note is added for each value that the host computes from arrays that were sent."""
     notes: list[Note] = []
     token = _notes.set(notes)
     try:
@@ -212,7 +223,7 @@ def _note(take: Callable[..., Any], *arrays: Array) -> None:
 
 
 def _host_part(compute: Callable[..., Any], entries: Sequence[Known]) -> tuple[Any, ...]:
-    """Return what a fact says on the host: its numbers, and the shapes of its arrays."""
+    """Return what a fact holds on the host: its numbers, and the shapes and dtypes of its arrays."""
     owner, key = _place(compute, list(entries))
     fact = owner.facts[key] if key in owner.facts else compute(*(x.copy for x in entries))
     values = (getattr(fact, f.name) for f in fields(fact))
@@ -220,7 +231,7 @@ def _host_part(compute: Callable[..., Any], entries: Sequence[Known]) -> tuple[A
 
 
 def _place(compute: Callable[..., Any], entries: list[Known]) -> tuple[Known, tuple[Any, ...]]:
-    """Return which array keeps a fact, and under which key; the key must not hold that array, which would never die."""
+    """Return which array keeps a fact, and the key; the key must not hold that array, or it would never be freed."""
     owner, *others = entries
     return owner, (compute, *(None if other is owner else other for other in others))
 

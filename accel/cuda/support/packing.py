@@ -1,4 +1,4 @@
-"""Arrays of the host that are copied to the device together."""
+"""Arrays on the host that are copied to the device together."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ALIGNED = 256  # bytes: where an array in a packed copy may begin
 
 
 def packed(arrays: Sequence[np.ndarray]) -> list[tuple[np.ndarray, Array]]:
-    """Return a copy of each array on the host, and one on the device: all of them lie in one block of memory there.
+    """Return two copies of each array, on the host and on the device; those on the device lie in one block of memory.
 
-    The block is copied at once, and nothing waits for it.
+    One copy sends the whole block, and the host does not wait for it.
     """
     return packed_block(arrays)[1]
 

@@ -1,6 +1,6 @@
-"""How the persistent form of a recurrence shares out its weight, and its launch.
+"""The persistent form of a recurrence: how its blocks share out the weight, and its launch.
 
-Each block keeps rows of the weight in shared memory while it walks all steps: 132 multiprocessors of 227 KB hold 30 MB.
+Each block keeps rows of the weight in shared memory for all steps: 132 multiprocessors of 227 KB hold 30 MB.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from accel.cuda.support.cell import Steps
 ROWS = 4  # as in persistent.cu
 TOGETHER = 8
 WARPS = 12  # of a block, at most
-FEW = 64  # sequences: of 256 the one kernel took longer than products on an H200 (7.4 ms, not 4.8), of 20 half as long
+FEW = 64  # sequences: on an H200 the one kernel took 7.4 ms for 256, products 4.8 ms; for 20 half the time of products
 LEAST_CHUNK = 32  # columns of states that shared memory must hold beside the weight
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Blocks, each with so many rows of a matrix; `warps` is a multiple of `groups`, which share out the rows."""
+    """Blocks of `warps` warps, each block with `rows` rows of a matrix, which its `groups` groups of warps share out.
+
+    `warps` is a multiple of `groups`; `chunk` columns of the states are in shared memory at a time.
+    """
 
     blocks: int
     warps: int
@@ -34,9 +37,9 @@ class Plan:
 
 
 def plan(matrix: Array, scratch: int, n_sequences: int = 1) -> Plan | None:
-    """Return how blocks share out a matrix [n_rows, length], beside `scratch` numbers.
+    """Return how blocks share out a matrix [n_rows, length] in shared memory, beside `scratch` other numbers a block.
 
-    None if it does not fit, or is for more than a few sequences, of which products are faster.
+    None if the matrix does not fit, or for more than FEW sequences, for which products are faster.
     """
     if n_sequences > FEW:
         return None
@@ -55,7 +58,7 @@ def plan(matrix: Array, scratch: int, n_sequences: int = 1) -> Plan | None:
 
 
 def launch(kernel: str, arrays: tuple[Any, ...], steps: Steps, sizes: tuple[int, int, int], of: Plan) -> None:
-    """Run a kernel of persistent.cu; sizes n, H and R."""
+    """Run a kernel of persistent.cu with the plan `of`; sizes: n, H and R."""
     numbers = (len(steps.starts), len(steps.active), *sizes, of.rows, of.groups, of.chunk)
     device.launch(
         "support/persistent", kernel, (of.blocks,), (32, of.warps), (*arrays, word(), *numbers),
@@ -64,7 +67,7 @@ def launch(kernel: str, arrays: tuple[Any, ...], steps: Steps, sizes: tuple[int,
 
 
 def word() -> Array:
-    """Return where blocks count each other: every barrier leaves its lower bits at 0, for the next one."""
+    """Return the number in which blocks count each other; every barrier leaves its lower bits at 0 for the next one."""
     return _word(device.xp(), device.number())
 
 

@@ -27,9 +27,9 @@ ADDING_THREADS = 256  # elements
 class Groups:
     """The entries of an index array, sorted and cut into chunks."""
 
-    n_used: int  # rows: those from here on have no entry
-    n_chunks: int  # at least the number of chunks
-    order: Array  # [E] int64 entries, sorted by index, equal ones as they stood
+    n_used: int  # rows from this number on have no entry
+    n_chunks: int  # the number of chunks, or a larger one
+    order: Array  # [E] int64 entries, sorted by index; entries of one index in their order
     starts: Array  # [n_used + 1] int64 into order
     chunk_starts: Array  # [n_used + 1] int64
 
@@ -50,7 +50,7 @@ def group(index: Array, n_rows: int) -> Groups:
 def groups_of(index: np.ndarray) -> Groups:
     """Return the entries grouped, all on the host; indices of at most 16 bits are sorted in linear time.
 
-    With graphs the sizes of all arrays follow from that of the index and the next power of two after its values.
+    With graphs the sizes of all arrays depend only on the size of the index and the next power of two above its values.
     """
     n_used = int(index.max(initial=-1)) + 1
     order = np.argsort(index.astype(np.uint16) if n_used <= 2**16 else index, kind="stable")
@@ -64,20 +64,20 @@ def groups_of(index: np.ndarray) -> Groups:
 
 @dataclass(frozen=True)
 class Sum:
-    """For every index the sum of weights[e, h] * (x[source[e], h] + bias[h]) over its entries e; or of x[e, h]."""
+    """For every index the sum over its entries e of weights[e, h] * (x[source[e], h] + bias[h]), or of x[e, h]."""
 
     groups: Groups
     n_rows: int
     x: Array  # [*, H, D] float
-    weights: Array | None = None  # [E, H] float; None: as there is no source
+    weights: Array | None = None  # [E, H] float; None if there is no source
     bias: Array | None = None  # [H, D] float
     out: Array | None = None  # [n_rows, H, D], to write into
 
 
 def sums(source: Array | None, *parts: Sum, matrices: tuple[Array, ...] = ()) -> list[Any]:
-    """Return [n_rows, H, D] for each of up to three sums, which share H, D and the source [E] int32, or have none.
+    """Return [n_rows, H, D] for each of up to three sums, which share H, D and the source [E] int32, or have no source.
 
-    After them come the sums over the rows of no `matrices` or of two, [N, H, D], as `columns.sums_of` returns them.
+    `matrices` are none or two [N, H, D]: the sums over their rows come last, as `columns.sums_of` returns them.
     """
     xp, x = device.xp(), parts[0].x
     n_heads, d_head = x.shape[1:]

@@ -1,7 +1,7 @@
-"""The seeds of dropout in the memory of the device, for graphs: each replay reads the seeds of its step.
+"""The seeds of dropout in device memory, for graphs: each replay reads the seeds of its step.
 
-While a graph is captured, kernels are told where their seeds lie. Which place of a forward pass a seed is of follows
-from the seed itself: the caller says what the seeds of all places are.
+While a graph is captured, a kernel gets the address of its seed in the place of the seed. The address is found by the
+value of the seed: the caller lists the seeds of all places of dropout of a forward pass, and where each one lies.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from contextvars import ContextVar
 from accel.cuda import device
 from accel.cuda.device import Array
 
-IS_PLACE = 1 << 63  # in the threshold, as in warp.cu
+IS_PLACE = 1 << 63  # a bit of the threshold: the seed is an address, as in warp.cu
 
 _places: ContextVar[tuple[Mapping[int, int], Array] | None] = ContextVar("places", default=None)
 
 
 @contextmanager
 def in_memory(numbers: Mapping[int, int], seeds: Array) -> Iterator[None]:
-    """Let kernels read the seed that is a key of `numbers` in the element of that number of `seeds` [n] uint64."""
+    """While the context lasts, let kernels read a seed in seeds [n] uint64, at the place numbers[seed]."""
     token = _places.set((numbers, seeds))
     try:
         yield
@@ -29,9 +29,9 @@ def in_memory(numbers: Mapping[int, int], seeds: Array) -> Iterator[None]:
 
 
 def place_of(seed: int) -> int | None:
-    """Return where a seed lies in the memory of the device; None if kernels get it as an argument.
+    """Return the address of a seed in device memory; None outside of `in_memory`: kernels get the seed itself.
 
-    Raises RuntimeError for a seed that no replay could know.
+    Raises RuntimeError for a seed that `in_memory` does not list: no replay could exchange it for that of its step.
     """
     places = _places.get()
     if places is None:

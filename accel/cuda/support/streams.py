@@ -1,7 +1,8 @@
-"""Streams: one of our own for the kernels of a training, and others for what runs beside them.
+"""CUDA streams: one of our own for the kernels of a training, and others for work that runs beside them.
 
-The null stream waits for all others, and they for it; a stream of our own does not. Work beside it is ordered by events
-alone. CuPy's current stream is that of a thread: copies that another thread begins are waited for by `received`.
+The null stream waits for all other streams, and they wait for it; a stream of our own, which is non-blocking, does not.
+Only events order the work of two such streams. CuPy has a current stream for each thread: `received` makes that of the
+training wait for the copies that another thread began.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from accel.cuda.device import Array
 
 
 class Beside:
-    """A stream beside the current one."""
+    """A second stream, whose work may run at the same time as that of the current one."""
 
     def __init__(self) -> None:
         self.stream = device.xp().cuda.Stream(non_blocking=True)
 
     def run(self, begin: Callable[[Any], None]) -> Callable[[], None]:
-        """Call `begin` with the stream, after all that the current one was asked for; return what waits for it.
+        """Call `begin` with this stream, which first waits for the current stream's work so far.
 
-        The current stream waits; the host does not.
+        Return a function that makes the current stream wait for the work of `begin`; the host does not wait.
         """
         start = recorded(current())
         self.stream.wait_event(start)
@@ -42,7 +43,7 @@ def current() -> Any:
 
 
 def recorded(stream: Any) -> Any:
-    """Return an event after all that a stream was asked for."""
+    """Return an event that follows all work of a stream so far."""
     event = device.xp().cuda.Event(disable_timing=True)
     event.record(stream)
     return event
@@ -50,28 +51,28 @@ def recorded(stream: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Training:
-    """The stream of the kernels, that of copies, and the copies that nobody waited for yet."""
+    """The stream of the kernels, the stream of copies, and events of copies that the kernels do not wait for yet."""
 
     kernels: Any
     copies: Any
-    thread: int  # that asks for the kernels
+    thread: int  # the one that launches the kernels
     arriving: list[Any] = field(default_factory=list)
 
 
 _training: _Training | None = None
-_asking = threading.RLock()  # held while a stream is captured: what another thread asked for would be captured, too
+_asking = threading.RLock()  # held while a stream is captured: a copy by another thread would be captured, too
 _captures = False
-_sources: list[tuple[Any, np.ndarray]] = []  # of copies that may still run: they must stay
+_sources: list[tuple[Any, np.ndarray]] = []  # host memory of copies that may still run: must not be freed
 
 
 @contextmanager
 def own_stream() -> Iterator[None]:
-    """Run the kernels of this thread on a stream of their own, and copies from the host, of any thread, on another."""
+    """Run the kernels of this thread on a stream of our own, and copies from the host by any thread on another."""
     global _training
     cuda = getattr(device.xp(), "cuda", None)
     if (
         cuda is None or _training is not None
-    ):  # neither a GPU nor a stand-in for its streams; or within another training
+    ):  # neither a GPU nor a stand-in for its streams, or inside of another training
         yield
         return
     outer, kernels, copies = current(), cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
@@ -88,7 +89,7 @@ def own_stream() -> Iterator[None]:
 
 @contextmanager
 def capturing() -> Iterator[None]:
-    """Let no thread copy from the host inside."""
+    """Let no thread copy from the host while the context lasts."""
     global _captures
     with _asking:
         _captures = True
@@ -101,8 +102,9 @@ def capturing() -> Iterator[None]:
 def sent(block: np.ndarray) -> Array:
     """Return a copy on the device of a block in pinned memory; the host does not wait.
 
-    The kernels that this thread asks for from here on wait for it. Those of another thread wait in `received`. Raises
-    RuntimeError while this thread captures a stream; another thread waits until it does not.
+    Later kernels of this thread wait for the copy. If this is not the thread of the training, the training's kernels
+    wait for it from its next call of `received` on. Raises RuntimeError while this thread captures a stream; another
+    thread waits for the end of the capture.
     """
     with _asking:
         if _captures:
@@ -114,7 +116,7 @@ def _sent(block: np.ndarray) -> Array:
     training, array = _training, device.xp().empty(block.size, np.uint8)
     stream = current() if training is None else training.copies
     if training is not None:
-        stream.wait_event(recorded(training.kernels))  # which may still read what was in this memory before
+        stream.wait_event(recorded(training.kernels))  # these kernels may still read what was in this memory before
     array.set(block, stream)
     copied = recorded(stream)
     _sources[:] = [(event, source) for event, source in _sources if not event.done]
@@ -127,6 +129,6 @@ def _sent(block: np.ndarray) -> Array:
 
 
 def received() -> None:
-    """Let the kernels from here on wait for all copies that other threads began."""
+    """Make later kernels of this thread, the training's, wait for all copies that other threads began."""
     while _training is not None and _training.arriving:
         current().wait_event(_training.arriving.pop(0))

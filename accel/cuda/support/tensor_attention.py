@@ -1,6 +1,6 @@
-"""Attention over listed keys on tensor cores: what a block needs of shared memory, and the launch.
+"""Attention over listed keys on tensor cores: how much shared memory a block needs, and the launch.
 
-A block multiplies a tile of queries with all positions, and with the union of the tile's keys, a part at a time.
+A block multiplies a tile of queries with all relative positions, and with the union of the tile's keys, KEYS at a time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from accel.cuda.support.tiles import chunks
 KEYS = 128  # of a union at once, as in tensor_attention.cu
 COLUMNS = 8  # of a product of tensor cores
 DEPTH = 16  # the most numbers that such a product sums
-BACKWARD = 3  # rows of a query in shared memory, and tiles of KEYS columns; 2 forward
+BACKWARD = 3  # rows of each query in shared memory, and as many rows of KEYS scores; in the forward pass 2
 
 
 def shared_bytes(rows: int, width: int, n_positions: int) -> int:
-    """Return the bytes of a block: rows and as many tiles, the table of positions, and a number for each query."""
+    """Return the bytes of shared memory of a block.
+
+    Each query has `rows` rows of the width, as many rows of KEYS scores, a row of n_positions scores, and a number.
+    """
     of_rows = -(-width // DEPTH) * DEPTH + COLUMNS
     table = -(-n_positions // COLUMNS) * COLUMNS + COLUMNS
     numbers = QUERIES * (rows * (of_rows + KEYS + COLUMNS) + table + 1)
@@ -39,7 +42,7 @@ def launch(
     which: str, before: tuple[Any, ...], edges: tuple[Array, ...], unions: Unions, after: tuple[Any, ...],
     q: Array, r: Array,
 ) -> None:  # fmt: skip
-    """Run a pass of tensor_attention.cu; edges: offsets of rows, keys and relative positions, as of the operation."""
+    """Run a pass of tensor_attention.cu; edges: row_offsets, keys and relative of `sparse_attention`."""
     (n, heads, width), (row_offsets, _, relative) = q.shape, edges
     rows = BACKWARD if which == "backward" else BACKWARD - 1
     lists = row_offsets, relative, unions.keys, unions.places, unions.sizes

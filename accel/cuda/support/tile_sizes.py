@@ -1,7 +1,7 @@
 """The sizes at which the kernels of this backend take another path, by operation and axis.
 
-The conformance kit tests an operation below, at and above them (`accel/verify/sizes.py`). A constant on which the path
-depends has a name, and stands here; a test holds that.
+The conformance kit tests an operation below, at and above them (`accel/verify/sizes.py`). Every constant on which a
+path depends has a name, and stands here; a test checks that.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from accel.cuda.weighted_sum import WARPS as GROUP_WARPS
 LANES = 32  # of a warp
 LAYER_PAIRS = TILE_BYTES // 16  # of a tile of float64
 PIECE = WIDE // 4  # float32 numbers that a thread loads at once
-WALKS = isqrt(WALK_BYTES // 32)  # units of the largest float64 weight [4 H, H] of a walk in one kernel
+WALKS = isqrt(WALK_BYTES // 32)  # H of the largest float64 weight [4 H, H] for which one kernel walks all steps
 
 tiles: dict[str, dict[str, tuple[int, ...]]] = {
     "attend_sets": {"sequences": (SEQUENCES,)},

@@ -1,7 +1,7 @@
 """Tiles of neighbouring queries, and the union of the keys that they list: found once a batch, on the device.
 
-The sizes of all arrays follow from those of the batch, and the host looks at nothing, so that a graph finds the unions
-anew in each replay.
+The sizes of all arrays depend only on those of the batch, and the host reads none of their numbers: a graph finds the
+unions again in each replay.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from accel.cuda import device
 from accel.cuda.device import STATIC_SHARED_LIMIT, Array
 from accel.cuda.support.tiles import chunks
 
-QUERIES = 16  # of a tile, a warp each
+QUERIES = 16  # of a tile, a warp for each
 
 
 @dataclass(frozen=True)
 class Unions:
-    """The keys of each tile, in rising order, and where the key of every edge is among those of its tile.
+    """The keys of each tile, in rising order, and the place of every edge's key among the keys of its tile.
 
-    Those of a tile begin where its edges begin: a union has at most as many keys as there are edges.
+    The keys of a tile begin where its edges begin: a tile has at most as many keys as edges.
     """
 
     keys: Array  # [E] int32
     places: Array  # [E] int32
-    sizes: Array  # [tiles] int32
+    sizes: Array  # [tiles] int32 numbers of keys
 
 
 def unions_of(row_offsets: Array, keys: Array) -> Unions:
@@ -44,7 +44,7 @@ def launch(
     which: str, before: tuple[Any, ...], edges: tuple[Array, ...], unions: Unions, after: tuple[Any, ...],
     q: Array, r: Array,
 ) -> None:  # fmt: skip
-    """Run a pass of tiled_attention.cu; edges: offsets of rows, keys and relative positions, as of the operation."""
+    """Run a pass of tiled_attention.cu; edges: row_offsets, keys and relative of `sparse_attention`."""
     (n, heads, width), limit = q.shape, min(STATIC_SHARED_LIMIT, device.shared_limit())
     room = limit // (2 * width * q.itemsize)
     device.launch(

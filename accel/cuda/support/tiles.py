@@ -13,15 +13,15 @@ from accel.cuda.support import check, known
 
 TILE = 32  # as in tiles.cu
 WINDOW = 63  # rows along the diagonals of a tile, as in causal_attention.cu
-BLOCK = (32, 4)  # its threads, 4 warps
-MOST_KEYS = 2**20  # of a sequence
+BLOCK = (32, 4)  # threads for a tile, 4 warps
+MOST_KEYS = 2**20  # a sequence has fewer
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """Sequences cut into tiles; where those of every sequence begin, [B+1] int64.
+    """Sequences cut into tiles of queries and of keys: where the tiles of every sequence begin, [B+1] int64.
 
-    With graphs `n_query_tiles` and `n_key_tiles` may be more: as many as sequences of any lengths can have.
+    With graphs `n_query_tiles` and `n_key_tiles` may be larger: the most that B sequences of any lengths can have.
     """
 
     n_sequences: int
@@ -37,7 +37,7 @@ def tiles_of(
     """Return the tiles, and both offsets for a kernel.
 
     Raises ValueError if offsets do not fit, causal queries have too few keys, or a sequence has more keys than
-    distances. Only where there are no distances, kernels may be asked for more tiles than there are.
+    `n_distances` or than 2^20 - 1. The numbers of tiles may be too large (see `Tiles`) only without `n_distances`.
     """
     both = query_offsets, key_offsets
     copies = known.copies(*both)
@@ -66,7 +66,7 @@ def _check_keys(query_offsets: np.ndarray, key_offsets: np.ndarray, causal: bool
 
 
 def tiles_between(query_offsets: np.ndarray, key_offsets: np.ndarray) -> Tiles:
-    """Return where the tiles of sequences with these offsets begin, all on the host, without their numbers."""
+    """Return where the tiles of sequences with these offsets begin, all on the host, without the numbers of tiles."""
     return Tiles(len(query_offsets) - 1, *map(_starts, (query_offsets, key_offsets)))
 
 
@@ -84,14 +84,14 @@ def chunks(q: Array) -> int:
 
 
 def shared_bytes(rows: int, q: Array) -> int:
-    """Return the bytes of that many rows of a head, without bank conflicts, and a tile of weights."""
+    """Return the bytes of shared memory for that many rows of a head, without bank conflicts, and a tile of weights."""
     return int((rows * (q.shape[2] | 1) + TILE * (TILE + 1)) * q.dtype.itemsize)
 
 
 def check_width(rows: int, q: Array) -> None:
-    """Raise ValueError if a GPU's block has no room for that many rows of a head: the most of a gradient's kernels.
+    """Raise ValueError if a block of this GPU has no room for that many rows of a head.
 
-    It is called before the forward pass, whose kernel may need less.
+    `rows` is the most that a kernel of the gradient needs. This is called before the forward pass, which may need less.
     """
     n_bytes, limit = shared_bytes(rows, q), device.shared_limit()
     if n_bytes > limit:

@@ -12,7 +12,7 @@ THREADS = 256
 
 
 def transpose_all(arrays: Sequence[Array]) -> list[Array]:
-    """Return C-contiguous arrays [K, b, a] of arrays [K, a, b], all of one type."""
+    """Return the transposes [K, b, a], C-contiguous, of matrices in arrays [K, a, b], all of one dtype."""
     xp, results = device.xp(), []
     for first in range(0, len(arrays), TOGETHER):
         part = [xp.ascontiguousarray(x) for x in arrays[first : first + TOGETHER]]
