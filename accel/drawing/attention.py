@@ -35,7 +35,7 @@ class Weights:
 
 
 def attention_weights(ops: ModuleType, model: Model, tree: Tree) -> Weights:
-    """Return the weights of every layer and head, the tree read as one segment.
+    """Return the weights of every layer and head; the tree is read as one segment.
 
     Cost: O(T^2) memory.
     """
@@ -84,7 +84,7 @@ def cross_attention(ops: ModuleType, model: Model, source: Sequence[int], target
 
 
 def _noting(weights_of: Mapping[str, Callable[..., Any]], op_weights: list[Any]) -> OnOp:
-    """Return a hook that appends the weights of the ops of these names: functions of inputs, lse and options."""
+    """Return a hook that appends to `op_weights` what `weights_of[op]` returns for an op's inputs, lse and options."""
 
     def on_op(name: str, inputs: Sequence[Any], options: Mapping[str, Any], outputs: tuple[Array, ...]) -> None:
         if name in weights_of:

@@ -22,7 +22,7 @@ from accel.trained.words import encode_words, joined, line_reader
 from refimpl.trees import Tree
 
 MOST_WORDS = 60
-EXTRA_LENGTH = 100  # of an output that the model writes for the picture
+EXTRA_LENGTH = 100  # how much longer than the source an output that the model writes may be
 _COLOUR = "#1f4e8c"
 _SIZE, _PAD, _ROW, _WIDEST = 13.0, 14.0, 26.0, 900.0
 
@@ -30,21 +30,21 @@ _SIZE, _PAD, _ROW, _WIDEST = 13.0, 14.0, 26.0, 900.0
 def draw_chart(
     words: Sequence[str], weights: np.ndarray, max_height: int | None, title: str, below: str = ""
 ) -> Picture:
-    """Return a cell for every phrase of at most `max_height` words, above the middle of its words.
+    """Return a picture with a cell for every phrase of at most `max_height` words, above the middle of its words.
 
     Parameters
     ----------
     words : sequence of str
         The tokens of the chart.
     weights : [M]
-        Of the phrases row by row; they sum to 1. Cells show them in %, and are as dark as their share of the largest.
+        The weights of phrases, row by row; their sum is 1. Cells show them in %; the largest weight is the darkest.
     below : str
         A text under the picture.
 
     Raises
     ------
     PictureError
-        Too many words, or another number of weights than of phrases.
+        If there are too many words, or the number of weights is not that of phrases.
     """
     n = len(words)
     height = n if max_height is None else min(n, max_height)
@@ -86,7 +86,7 @@ def draw_chart(
 def _cell(x: float, y: float, width: float, weight: float, share: float) -> list[Shape]:
     shapes: list[Shape] = [Box(x, y, width, _ROW, mixed(_COLOUR, share), "#ffffff")]
     if weight >= 0.005:
-        ink = "#ffffff" if share > 0.7 else INK  # the one of more contrast
+        ink = "#ffffff" if share > 0.7 else INK  # the ink with more contrast
         shapes.append(Text(x + width / 2, y + _ROW / 2, f"{100 * weight:.0f}", "middle", 10.0, ink))
     return shapes
 

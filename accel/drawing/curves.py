@@ -17,7 +17,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def dashes_of(number: int) -> tuple[float, ...]:
-    """Return the dashes of a curve by its number: none while the colours are new, then one more with each round.
+    """Return the dashes of a curve by its number: none in the first round of colours, one dash more in each round.
 
     Examples
     --------
@@ -31,10 +31,11 @@ def dashes_of(number: int) -> tuple[float, ...]:
 def draw_curves(
     curves: Mapping[str, Points], *, x_label: str, y_label: str, title: str, logarithmic: bool = False
 ) -> Picture:
-    """Return curves over one pair of axes; curves named as another and one "*" or more are thin, and in its colour.
+    """Return a picture of curves over one pair of axes.
 
-    Those are not in the legend. It stands on the right, below if fewer points are there than above. Of more names than
-    there are colours the others are dashed, and the legend stands beside the axes.
+    A curve with the name of another and one "*" or more is thin, has the other's colour and is not in the legend. The
+    legend stands on the right, at the bottom if there are fewer points there than at the top. If there are more names
+    than colours, the further curves are dashed, and the legend stands beside the axes.
 
     Raises PictureError if there is nothing to draw, a value is not finite, or 0 or less on a `logarithmic` y axis.
     """
@@ -99,7 +100,7 @@ def round_ticks(values: Sequence[float]) -> list[float]:
 def log_ticks(values: Sequence[float]) -> list[float]:
     """Return numbers 1, 2 and 5 times powers of ten, the first not above the values, the last not below.
 
-    Of more than three powers of ten only the powers.
+    Over more than three powers of ten, the numbers are powers only.
     """
     low, high = floor(log10(min(values))), ceil(log10(max(values)))
     parts = (1, 2, 5) if high - low <= 3 else (1,)
@@ -117,14 +118,14 @@ def read_losses(path: Path) -> tuple[Points, Points]:
 
 
 def draw_losses(paths: Sequence[Path]) -> Picture:
-    """Return the losses of runs, given by their directories or metrics: of steps thin, of validations thick.
+    """Return a picture of the losses of runs, given by their directories or metrics: steps thin, validations thick.
 
-    Those of the steps of a run without validations are thick, too, and called training.
+    If a run has no validations, the losses of its steps are thick and called training.
     """
     curves: dict[str, Points] = {}
     names: list[str] = []
     for path in paths:
-        full = Path(os.path.abspath(path))  # of "." and "..", too
+        full = Path(os.path.abspath(path))  # "." and "..", too, get a name
         name = full.parent.name if full.name == METRICS else full.name
         if name in names:
             raise PictureError(f"{path}: two runs are called {name}: rename a directory")

@@ -16,10 +16,11 @@ _SIZE, _SMALL, _PAD, _GAP, _ROW, _BAR, _LEVEL = 14.0, 10.0, 12.0, 16.0, 64.0, 14
 def draw_distances(
     words: Sequence[str], distances: np.ndarray, spans: Sequence[tuple[int, int]], layer: int, title: str
 ) -> Picture:
-    """Return distances [layers, T] as bars, the first layer's nearest to the words, and the tree of `layer`, from 1.
+    """Return a picture of distances [layers, T] as rows of bars above the words, and of the tree of `layer`, from 1.
 
-    The bars of a row begin a little below its least distance, since only their order counts: a constituent is split at
-    its highest bar. `spans` are the tree's constituents of two words or more, in the order in which they open.
+    The first layer's row is the nearest to the words. The bars of a row begin a little below its least distance, since
+    only their order counts: a constituent is split at its highest bar. `spans` are the tree's constituents of two words
+    or more, in the order in which they open.
     """
     n_layers = len(distances)
     if len(words) > MOST_WORDS:
@@ -40,7 +41,7 @@ def draw_distances(
 
 
 def _end_names(low: float, high: float) -> list[str]:
-    """Return names of the greatest and the least distance of a row; of almost equal ones the first is a difference."""
+    """Return names of the greatest and the least distance of a row; if almost equal, the first is their difference."""
     if low == high:
         return [f"{high:.2f}"]
     for digits in (2, 3, 4):

@@ -10,14 +10,16 @@ from accel.drawing.curves import COLOURS, Points, round_ticks
 from accel.drawing.svg import FAINT, Box, Line, Picture, PictureError, Shape, Text, mixed, text_width
 
 _WIDTH, _ROW, _CURVE, _GAP, _TOP, _BOTTOM = 300.0, 52.0, 34.0, 60.0, 52.0, 30.0
-_POINTS = 60  # of a curve
+_POINTS = 60  # points of a curve
 
 Panels = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 def draw_distributions(panels: Panels, title: str) -> Picture:
-    """Return a panel for every measure, side by side; a row for every name has a square for each value, a stroke at
-    their mean, and, of two different values or more, the density of a Gaussian kernel (`density`).
+    """Return a picture with a panel for every measure, side by side, and in it a row for every name.
+
+    A row has a square for each value, a stroke at their mean and, for two different values or more, the density of a
+    Gaussian kernel (`density`).
 
     Parameters
     ----------

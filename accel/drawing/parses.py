@@ -19,10 +19,10 @@ def draw_parses(
     others: Mapping[str, Sequence[tuple[int, int]]],
     title: str,
 ) -> Picture:
-    """Return the gold tree with its labels, and below it the other trees with their names.
+    """Return a picture of the gold tree with its labels, and below it the other trees with their names.
 
-    Constituents, (label, first word, last word) or (first, last), are in the order in which they open. Those of the
-    other trees are blue if the gold tree has them too, and red if they cross one of its constituents.
+    Constituents, (label, first word, last word) or (first, last), are in the order in which they open. Constituents of
+    the other trees are blue if the gold tree has them too, and red if they cross a constituent of the gold tree.
 
     Raises PictureError for too many words.
     """

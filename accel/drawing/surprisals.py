@@ -16,12 +16,12 @@ _SIZE, _SMALL, _PAD, _BAR, _TALLEST, _BETWEEN = 14.0, 10.0, 12.0, 18.0, 90.0, 40
 def draw_surprisals(
     sentences: Sequence[Sequence[str]], surprisals: Sequence[Sequence[float]], title: str = "Surprisal, bits"
 ) -> Picture:
-    """Return the surprisals of the words of one sentence or several, in bits, as bars on one scale.
+    """Return a picture of the surprisals of the words of one sentence or several, in bits, as bars on one scale.
 
     Raises
     ------
     PictureError
-        No sentences, too many words, other numbers of surprisals than of words, or one that is not finite.
+        If there are no words or too many, not one surprisal for each word, or a surprisal that is not finite.
     """
     values = [float(x) for row in surprisals for x in row]
     if [len(words) for words in sentences] != [len(row) for row in surprisals] or not values:

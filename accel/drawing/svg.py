@@ -56,7 +56,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Text:
-    """One line of text; (x, y) is its start, middle or end, at half the height of small letters. `turn`: upwards."""
+    """One line of text; (x, y) is its start, middle or end, at half the height of small letters; `turn`: it runs up."""
 
     x: float
     y: float
@@ -101,7 +101,7 @@ def shortened(text: str) -> str:
 
 
 def mixed(colour: str, share: float) -> str:
-    """Return the colour mixed with white; its share is at least enough to be seen."""
+    """Return the colour mixed with white; even for a share of 0 enough of the colour is left to be seen."""
     share = 0.06 + 0.94 * min(max(share, 0.0), 1.0)
     parts = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
     return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
@@ -175,7 +175,7 @@ def _number(value: float) -> str:
 
 
 def _png(picture: Picture, path: Path) -> bytes:
-    """Return the picture as a PNG file; `path` is named by an error."""
+    """Return the picture as a PNG file; errors name `path`."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -24,9 +24,9 @@ class _Node:
 
 
 def draw_tree(tree: Tree) -> Picture:
-    """Return the tree with blue labels, every label above the middle between its first and its last child.
+    """Return a picture of the tree with blue labels, each above the middle between its first and its last child.
 
-    Edges are upright and level, so that no two of them coincide.
+    Edges are vertical and horizontal lines, so that no two edges coincide.
     """
     nodes = _nodes(tree)
     _place(nodes)

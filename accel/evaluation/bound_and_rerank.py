@@ -36,7 +36,7 @@ __all__ += ["word_perplexity"]
 
 
 TREES = 512
-"""How many trees are scored together, or those of one sentence or document; of a file no others are in memory."""
+"""Sentences or documents are scored together until they have this many trees; of a file only these are in memory."""
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]  # shows the progress through an iterable of known length
 
 
@@ -82,14 +82,14 @@ def estimate(result: Perplexity, draws: Sequence[Sequence[Draw]], *, with_replac
     Parameters
     ----------
     result : Perplexity
-        Of the same proposals: it holds their log-probabilities.
+        The perplexity over the same proposals, with their log-probabilities.
     draws : [S] lists of Draw
-        Of every sentence, none where it is skipped.
+        The draws of every sentence; an empty list for a skipped sentence.
 
     Raises
     ------
     ValueError
-        If the perplexity is no bound from proposals: that of a model of words, or of documents.
+        If the perplexity is no bound from proposals, but that of a model of words or of documents.
     """
     if not result.is_bound:
         raise ValueError(f"a perplexity that is {result.meaning!r} has no estimate from drawn trees")
@@ -139,15 +139,15 @@ def scored(
 ) -> Iterator[tuple[list[Sentence], list[float]]]:
     """Yield the proposals of every sentence with their log p, nats; common prefixes of proposals are read once.
 
-    Those of a file are read as they are needed, a few hundred at a time, or those of a document. A model of words reads
-    the first proposal alone.
+    The proposals of a file are read when they are needed, a few hundred at a time, or those of a whole document. A
+    model of words reads the first proposal alone.
 
     Parameters
     ----------
     path
-        The file that an error names if a tree cannot be encoded.
+        The file that the error names if a tree cannot be encoded.
     documents : sequence of int or None
-        How many sentences each document has. Then log p is that of a proposal after the most probable trees of the
+        How many sentences each document has. Then a proposal's log p is that after the most probable trees of the
         sentences before it. A document ends before its first sentence without proposals.
     progress : function
         Takes the results and the number of sentences, and returns the results.
@@ -177,7 +177,7 @@ def scored(
 
 
 class _Job(NamedTuple):
-    """Sentences that are scored together: their proposals, how many each has, and the documents that they are."""
+    """Sentences that are scored together: their proposals, how many each has, and the lengths of their documents."""
 
     corpus: Corpus
     counts: list[int]
@@ -213,7 +213,7 @@ def _counts(model: Model, proposals: Proposals) -> list[int]:
 def _chunks(
     groups: Iterable[list[Sentence]], documents: Sequence[int]
 ) -> Iterator[tuple[list[int], list[list[Sentence]]]]:
-    """Yield documents, several together until they have `TREES` trees: their numbers of sentences, and the groups."""
+    """Yield documents, several together until they have `TREES` trees: their numbers of sentences, and proposals."""
     stream, sizes, chunk = iter(groups), list[int](), list[list[Sentence]]()
     for size in documents:
         sizes.append(size)
@@ -229,8 +229,8 @@ def bracket_score(chosen: Sequence[Tree | None], gold: list[Tree], parameters: E
     """Return EVALB's score of the chosen trees; a sentence without one is skipped, as EVALB skips an empty line.
 
     EVALB needs a part-of-speech tag over every word. If the gold trees have tags, words of chosen trees without a tag
-    take them (EVIN-5). If not, every word gets the same tag, in place of those of chosen trees, and punctuation counts
-    as words do. Gold trees have tags if more than half of their words do; the others get the same.
+    take the gold tags (EVIN-5). If not, every word gets the tag "WORD", in place of the tags of chosen trees, and
+    punctuation counts as words do. Gold trees have tags if more than half of their words do; the others get "WORD".
     """
     if any(tags(tree) is None for tree in gold) and has_tags(gold):
         tag_labels = _tag_labels(gold)
@@ -274,9 +274,9 @@ def _is_tagged(trees: Sequence[Tree], tag_labels: Container[str]) -> bool:
 
 
 def _tagged(tree: Tree, gold_tags: list[str], phrases: Container[str] | None) -> Tree:
-    """Return the tree with the gold tags; with `phrases`, the labels of phrases, a word's own tag stays.
+    """Return the tree with the gold tags; with `phrases`, the labels of phrases, a word that has a tag keeps it.
 
-    If the numbers of words differ, the tags are any, so that EVALB sees the error.
+    If the numbers of words differ, the tag "WORD" replaces the gold tags, so that EVALB reports the error.
     """
     n_words = len(words(tree))
     word_tags: list[str | None] = [*gold_tags] if len(gold_tags) == n_words else ["WORD"] * n_words

@@ -1,4 +1,4 @@
-"""The metrics of GLUE: of classes accuracy, F1 and Matthews' correlation, of scores Pearson's and Spearman's."""
+"""The metrics of GLUE: accuracy, F1 and Matthews' correlation for classes, Pearson's and Spearman's for scores."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ def ranks(values: Sequence[float] | np.ndarray) -> list[float]:
 
 
 def _paired(labels: Sequence[float], answers: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Return both as arrays; raise ValueError if they are empty or of different lengths."""
+    """Return both lists as arrays; raise ValueError if they are empty or of different lengths."""
     if len(labels) != len(answers) or not len(labels):
         raise ValueError(f"labels, answers: {len(labels)} and {len(answers)} of them, not as many, one or more")
     return np.asarray(labels), np.asarray(answers)
 
 
 def _numbers(scores: Sequence[float], answers: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Return both as arrays of float64; raise ValueError as `_paired` does, and for a number that is not finite."""
+    """Return both lists as float64 arrays; raise ValueError as `_paired` does, and for a number that is not finite."""
     x, a = (values.astype(float) for values in _paired(scores, answers))
     if not (np.isfinite(x).all() and np.isfinite(a).all()):
         raise ValueError("scores, answers: a number is not finite")
@@ -111,7 +111,7 @@ def _numbers(scores: Sequence[float], answers: Sequence[float]) -> tuple[np.ndar
 
 
 def _counts(labels: Sequence[int], answers: Sequence[int]) -> tuple[int, int, int, int]:
-    """Return how many answers are truly and falsely 1, and falsely and truly 0."""
+    """Return the numbers of true and false positives, and of false and true negatives; class 1 is positive."""
     y, a = _paired(labels, answers)
     if not (np.isin(y, (0, 1)).all() and np.isin(a, (0, 1)).all()):
         raise ValueError("labels, answers: two classes are needed, 0 and 1")

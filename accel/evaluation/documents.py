@@ -21,7 +21,11 @@ from refimpl.trees import ActionType
 
 
 class Places:
-    """The places of the trees of sentence s, `trees[s]`, and the sentences of document d before its first gap."""
+    """Where the trees of each sentence are in a corpus, and which sentences of each document are read.
+
+    `trees[s]` are the places of the trees of sentence s. `sentences[d]` are the sentences of document d that precede
+    its first sentence without trees.
+    """
 
     def __init__(self, sizes: list[int], documents: list[int]) -> None:
         self.trees = [range(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
@@ -35,9 +39,9 @@ class Places:
 def greedy(
     ops: ModuleType, models: Sequence[Model], corpus: Corpus, places: Places, **options: Any
 ) -> Iterator[tuple[int, list[float]]]:
-    """Yield every sentence with log p of its proposals, the n-th sentences of all documents side by side.
+    """Yield every sentence with log p of its proposals; the n-th sentences of all documents are read side by side.
 
-    The action that opens a document counts with its first sentence, the one that closes it with its last.
+    The action that opens a document counts with its first sentence, the action that closes it with its last.
     """
     vocabulary = models[0].vocabulary
     opening, closing = vocabulary.wrap(DOCUMENT, [])

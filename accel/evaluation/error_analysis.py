@@ -26,8 +26,9 @@ TOTAL = "total errors"
 class Row(NamedTuple):
     """A row of Table 5: a category or `TOTAL`, its count in both systems, and how their sentences differ.
 
-    `only_first` and `only_second` are the sentences in which one system has it and the other has not, for `TOTAL` those
-    in which it has more errors; `p` is that of the sign test, `adjusted` that p among those of all rows.
+    `only_first` and `only_second` count the sentences in which that system alone has the category; for `TOTAL`, the
+    sentences in which that system has more errors. `p` is from the sign test, `adjusted` is p after Holm's procedure
+    over all rows.
     """
 
     name: str
@@ -55,9 +56,9 @@ def draw(count: int, n: int, seed: int) -> list[tuple[int, bool]]:
 
 
 def judgement(text: str) -> frozenset[str]:
-    """Return the categories that a cell of a sheet names, between blanks or commas, in letters of any case.
+    """Return the categories that a cell of a sheet names, separated by blanks or commas, in upper or lower case.
 
-    Spec: ERR-2. Raises ValueError for none, an unknown one, and `CORRECT` beside an error.
+    Spec: ERR-2. Raises ValueError for an empty cell, an unknown category, and `CORRECT` beside an error.
 
     >>> sorted(judgement("Lexical, pred-arg"))
     ['lexical', 'pred-arg']

@@ -1,7 +1,7 @@
-"""The sheet on which people judge two translations without knowing whose they are, and the key that says it.
+"""The sheet on which people judge two translations without knowing which system wrote which, and its key.
 
-A sheet is a table of columns between tabs. Its key is a JSON file beside it. An item's id is the digest of its number
-and of its texts in their order, so that no key fits another sheet by chance.
+A sheet is a table with tabs between the columns. Its key is a JSON file beside it. An item's id is the digest of its
+number and of its texts in their order, so that no key fits another sheet by chance.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Judged(NamedTuple):
 
 
 class Key(NamedTuple):
-    """The names of the two systems, the ids of a sheet with the letter of the first system's output, and the rest."""
+    """The names of both systems, the letter of the first system's output by id, and the other fields of the file."""
 
     names: tuple[str, str]
     first: dict[str, str]
@@ -53,7 +53,7 @@ def item(number: int, source: str, reference: str, outputs: tuple[str, str]) -> 
 
 
 def sheet_text(items: Sequence[Item]) -> str:
-    """Return a sheet with nothing judged."""
+    """Return the text of a sheet without judgements."""
     text = io.StringIO()
     writer = csv.writer(text, "excel-tab", lineterminator="\n")
     writer.writerows([COLUMNS, *((*texts, *outputs, "", "") for *texts, outputs in items)])
@@ -61,7 +61,7 @@ def sheet_text(items: Sequence[Item]) -> str:
 
 
 def key_text(key: Key) -> str:
-    """Return a key as its file has it."""
+    """Return the text of a key's file."""
     return json.dumps({"names": key.names, **key.about, "first": key.first}, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -71,7 +71,7 @@ def key_of(sheet: Path) -> Path:
 
 
 def read_key(path: Path) -> Key:
-    """Return a key; LineError if the file is none."""
+    """Return the key that a file holds; raises LineError if the file is no key."""
     text = "\n".join(line for _, line in read_lines(path))
     try:
         content = json.loads(text)
@@ -85,13 +85,13 @@ def read_key(path: Path) -> Key:
 
 
 def read_sheet(path: Path, key: Key) -> list[Judged]:
-    """Return the judged sentences, the outputs and the categories of the first system first.
+    """Return the judged sentences; the first system's outputs and categories come before those of the second.
 
     Raises
     ------
     LineError
-        At its line: other columns, an id that the key does not have or that comes twice, a cell that is empty or names
-        an unknown category, equal outputs with different errors; if a sentence of the key is missing.
+        With the line: wrong columns, an id that the key does not have or that comes twice, a cell that is empty or
+        names an unknown category, equal outputs with different errors. Without a line: an id of the key is missing.
     """
     rows: dict[str, Judged] = {}
     for number, line in read_lines(path):

@@ -38,7 +38,7 @@ class TooManyErrors(ValueError):
 
 @dataclass(frozen=True)
 class SentenceScore:
-    """One line of EVALB's table; a sentence with an error, or skipped, counts nothing. Spec: EVAL-1."""
+    """One line of EVALB's table; the counts of a sentence that has an error or is skipped are 0. Spec: EVAL-1."""
 
     length: int
     status: Literal["valid", "error", "skip"]
@@ -150,7 +150,7 @@ def evalb(
     gold_trees, predicted_trees : [S] of Tree, tuple of Tree, TreeError or None, every word under a tag (`with_tags`);
         None: an empty line, TreeError: an unreadable line
     parameters : for example `COLLINS`, or what `read_parameters` read
-    max_length : count only sentences of at most so many words in the gold tree; EVALB's second table has CUTOFF_LEN
+    max_length : count only sentences with at most this many words in the gold tree; CUTOFF_LEN in EVALB's second table
     Raises ValueError for different numbers of sentences, `TooManyErrors` at more than MAX_ERROR + 1 errors.
 
     >>> gold, predicted = read_sentences(["(S (NP (NN a)) (VP (VB b)))", "(S (NP (NN a)) (NP (VB b)))"])

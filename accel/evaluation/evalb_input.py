@@ -17,7 +17,7 @@ Sentence = Tree | tuple[Tree, ...] | TreeError | None
 """A line of a scored file: a tree, trees side by side, the error of an unreadable line, or None for an empty one."""
 
 LISTS, PAIRS = ("DELETE_LABEL", "DELETE_LABEL_FOR_LENGTH", "DELETE_WORD", "QUOTE_LABEL"), ("EQ_LABEL", "EQ_WORD")
-"""The keywords of a parameter file with a value, and with two."""
+"""The keywords of a parameter file that take one value, and those that take two."""
 QUOTES = ("'", '"', "/")
 """The words that EVALB takes for quotation marks when it looks for a mark that one side alone deletes."""
 
@@ -47,7 +47,7 @@ COLLINS = EvalbParameters(
 
 
 def read_parameters(lines: Iterable[str]) -> EvalbParameters:
-    """Return the settings of an EVALB parameter file; of several lines for one number the last counts.
+    """Return the settings of an EVALB parameter file; if several lines set the same number, the last line counts.
 
     Spec: EVIN-1.
 
@@ -226,7 +226,7 @@ def bare_label(label: str) -> str:
 
 
 def equivalents(pairs: Iterable[tuple[str, str]]) -> Callable[[str], set[str]]:
-    """Return a function from a symbol to the set of itself and its partners in the pairs; pairs do not chain.
+    """Return a function from a symbol to the set of the symbol and its partners in the pairs; pairs do not chain.
 
     Spec: EVIN-3.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Column(NamedTuple):
-    """A figure of a set: its heading, the name of the set, the metric, and the development file that it is of."""
+    """A column: its heading, the name of the set, the metric, and which development file of the set is measured."""
 
     head: str
     name: str
@@ -25,7 +25,7 @@ class Table(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """The figures of a column over seeds: how many, their mean, and their standard deviation (None of one)."""
+    """The figures of a column over seeds: how many, their mean, and their standard deviation (None for one seed)."""
 
     seeds: int
     mean: float

@@ -11,14 +11,14 @@ import numpy as np
 def sentence_estimate(
     tree_logps: Sequence[float], draw_logps: Sequence[float], *, with_replacement: bool
 ) -> tuple[float, float]:
-    r"""Return the logarithm of an unbiased estimate of p(x), and its standard error as a part of the estimate.
+    r"""Return the logarithm of an unbiased estimate of p(x), and its standard error divided by the estimate.
 
     Spec: IS-1, IS-2.  $\frac{1}{J} \sum_i p(x, y_i) / q(y_i)$, or $\sum_{y \in S} p(x, y) / \pi_y$ without replacement
 
     tree_logps : [J] float, $\log p(x, y)$ of every draw, equal trees as often as they were drawn, nats.
-    draw_logps : [J] float, $\log q(y)$ of a single draw; without replacement $\log \pi_y$, to be among the drawn trees,
-        0 of trees that are summed in any case.
-    Raises ValueError for no draw, numbers of draws that differ, or what is no log-probability.
+    draw_logps : [J] float, $\log q(y)$ of a single draw; without replacement $\log \pi_y$, where $\pi_y$ is the
+        probability that y is among the drawn trees, and 0 for trees that are summed in any case.
+    Raises ValueError if there is no draw, the lengths differ, or a number is no log-probability.
 
     >>> [round(x, 12) for x in sentence_estimate([math.log(0.2), math.log(0.1)], [0.0, 0.0], with_replacement=False)]
     [-1.203972804326, 0.0]

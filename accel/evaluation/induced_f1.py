@@ -29,7 +29,7 @@ class Preset:
     drop_single_words : bool
         Leave out spans of one word.
     whole_sentence : "drop", "drop_one" or "keep"
-        Leave out every span of all words; one of them, so that the rest of a chain stays; or none.
+        Leave out all spans of the whole sentence; one of them, so that the rest of a chain stays; or none.
     merge_duplicates : bool
         Count equal spans of a sentence once.
     shortest_sentence : int

@@ -66,7 +66,7 @@ def ways_of(
     Raises
     ------
     ValueError
-        If it finds no trees.
+        If the model finds no trees.
     """
     require(model, SPANS)
     if can(model, DISTANCES):
@@ -98,7 +98,7 @@ def row(gold: Sequence[GoldSentence], members: Sequence[Sequence[Spans]], preset
 
 
 def baselines(gold: Sequence[GoldSentence], preset: str, seeds: int) -> dict[str, Row]:
-    """Return the rows of trivial trees and of the best binary trees; that of random trees has so many members."""
+    """Return the rows of trivial trees and of the best binary trees; the row of random trees has `seeds` members."""
     rows = {}
     for name in BASELINES:
         members = []
@@ -123,6 +123,6 @@ def difference(one: Row, other: Row) -> Interval | None:
 
 
 def welch_of_members(one: Row, other: Row) -> Welch | None:
-    """Return Welch's test of the members' sentence F1; None where a row has fewer than two members that differ."""
+    """Return Welch's test of the members' sentence F1; None if a row does not have two members that differ."""
     first, second = ([member.sentence_f1 for member in side.scores] for side in (one, other))
     return welch(first, second) if min(len(set(first)), len(set(second))) > 1 else None

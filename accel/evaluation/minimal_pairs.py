@@ -44,7 +44,7 @@ class Judged(NamedTuple):
 
 
 class Accuracy(NamedTuple):
-    """A part of 1 with the ends of its 95 % bootstrap interval; a single pair has no interval."""
+    """A share from 0 to 1 with the ends of its 95 % bootstrap interval; a single pair has no interval."""
 
     value: float
     low: float | None
@@ -83,7 +83,7 @@ def judge(
     check_surprisals(model)
     parser = search.get("parser")
     tasks = [_task(model, parser, pair, measure, change) for pair in pairs]
-    sentences = sorted({words for task in tasks for words in task.read})  # what begins alike is read side by side
+    sentences = sorted({words for task in tasks for words in task.read})  # those that begin alike are read side by side
     surprisals = progress(bits_of_words(ops, model, sentences, **search), len(sentences))
     bits = dict(zip(sentences, surprisals, strict=True))
     return [task if task.skipped else _judged(task, measure, [bits[words] for words in task.read]) for task in tasks]

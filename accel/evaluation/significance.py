@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 RESAMPLES = 2000
-_DRAWN_AT_ONCE = 10_000_000  # numbers, in the memory of a bootstrap
-_ROUNDING = 1e-24  # of a sum of squares
+_DRAWN_AT_ONCE = 10_000_000  # the most numbers that a bootstrap holds in memory
+_ROUNDING = 1e-24  # a smaller part of a sum of squares is rounding
 
 
 class Welch(NamedTuple):
     """A two-sided test of two means: their difference, t, its degrees of freedom, p, and the 95 % interval.
 
-    The interval is of the difference; it leaves 0 out where p is below 0.05.
+    The interval is that of the difference; it does not contain 0 if p is below 0.05.
     """
 
     difference: float
@@ -45,7 +45,7 @@ class Interval(NamedTuple):
 
 
 class Coefficient(NamedTuple):
-    """A coefficient of a regression: its estimate, its standard error, and t and two-sided p of its being 0."""
+    """A coefficient of a regression: its estimate, its standard error, and t and p of a two-sided test that it is 0."""
 
     estimate: float
     standard_error: float
@@ -63,12 +63,12 @@ class Regression(NamedTuple):
 
 
 def welch(a: Sequence[float], b: Sequence[float]) -> Welch:
-    """Return the two-sided test of two means by Welch, for samples of unequal variances; the difference is a - b.
+    """Return Welch's two-sided test of two means, for samples of unequal variances; the difference is a - b.
 
     Raises
     ------
     ValueError
-        If a sample has fewer than two values, one that is not finite, or no two that differ.
+        If a sample has fewer than two values, a value that is not finite, or no two values that differ.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def welch(a: Sequence[float], b: Sequence[float]) -> Welch:
 def sign_test(differences: Sequence[float]) -> SignTest:
     r"""Return the two-sided exact test that a paired difference is as often above 0 as below; zeros do not count.
 
-    Spec: ERR-3. Of differences of -1, 0 and 1 it is McNemar's exact test. Without any but zeros p is 1.
+    Spec: ERR-3. For differences of -1, 0 and 1 it is McNemar's exact test. If all differences are 0, p is 1.
 
     Raises
     ------
@@ -111,9 +111,9 @@ def sign_test(differences: Sequence[float]) -> SignTest:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Return the p of several tests, each adjusted by Holm's procedure: the least times their number, and so on.
+    """Return the p of several tests, adjusted by Holm's procedure: the least times their number, and so on.
 
-    Spec: ERR-3. The chance that any is below a level, if no test has an effect, is at most that level.
+    Spec: ERR-3. If no test has an effect, the chance that any adjusted p is below a level is at most that level.
 
     Raises
     ------
@@ -138,12 +138,12 @@ def holm(p: Sequence[float]) -> list[float]:
 def bootstrap_interval(
     values: Sequence[float], level: float = 0.95, seed: int = 0, *, method: str = "percentile"
 ) -> Interval:
-    """Return the mean with its bootstrap interval, "percentile" or "BCa"; of equal values the interval is a point.
+    """Return the mean with its bootstrap interval, "percentile" or "BCa"; for equal values it is a point.
 
     Raises
     ------
     ValueError
-        As `bootstrap`; from BCa, which is not defined for it, if all values are equal.
+        As `bootstrap`; also if all values are equal and the method is "BCa", which is not defined for them.
 
     Examples
     --------
@@ -173,15 +173,15 @@ def bootstrap(
     Parameters
     ----------
     statistic : function
-        Of as many arrays as there are samples, and of the `axis` along which it reduces them.
+        Takes as many arrays as there are samples, and the `axis` along which it reduces them.
     paired : bool
-        The samples are columns of one table, and its rows are drawn.
+        Whether the samples are columns of one table, whose rows are drawn.
     method : "percentile" or "BCa"
 
     Raises
     ------
     ValueError
-        If a sample has fewer than two values or one that is not finite; if the interval is not defined.
+        If a sample has fewer than two values or a value that is not finite; if the interval is not defined.
     """
     if not 0 < level < 1:
         raise ValueError(f"level {level}: must be between 0 and 1")
@@ -208,9 +208,10 @@ def bootstrap(
 
 
 def least_squares(names: Sequence[str], X: Any, y: Any) -> Regression:
-    """Return the ordinary least-squares regression of y on the columns of X, as they are: no intercept is added.
+    """Return the ordinary least-squares regression of y on the columns of X; no intercept is added.
 
-    R2 is about the mean of y where columns add up to a constant, as indicators of all cases do, and about 0 otherwise.
+    R2 compares the residuals with the spread of y about its mean if a combination of columns is constant (as the sum of
+    indicators of all cases is), and about 0 otherwise.
 
     Parameters
     ----------

@@ -36,9 +36,9 @@ def unlabelled_f1(
     average : the mean of the sentences' F, or the F of the sums over the corpus
     drop_single_words, drop_whole_sentence : leave out, on both sides, spans of one word, or of all words
     merge_duplicates : count equal spans of one side once; else the k-th gold copy matches the k-th predicted one
-    skip_empty : leave out sentences without a gold span; else they score 100 if nothing is predicted, else 0
+    skip_empty : leave out sentences without a gold span; if not, they score 100 if nothing is predicted, else 0
     shortest_sentence : leave out sentences of fewer words
-    ignored_words : [S] of sets of positions to take out of both sides first, of punctuation for example
+    ignored_words : [S] sets of positions whose words are first taken out of both sides, for example punctuation
     -> 0 to 100; 100 if the spans are equal
     Raises ValueError for different numbers of sentences, a span that is not 0 <= i <= j, or no sentence left.
 

@@ -40,8 +40,8 @@ CIRCUITS = {
 """The suites of each circuit, by the beginnings of their names."""
 
 LEFT_OUT = ("fgd-embed3", "fgd-embed4", "nn-nv-rpl")
-"""The three of the 34 published suites that are left out for the paper's 31, which it does not name: a toy, and the two
-that embed a gap in three or four clauses."""
+"""The paper scores 31 of the 34 published suites and does not name them; these three are left out here: a toy suite,
+and the two that embed a gap in three or four clauses."""
 
 _HEADER = "model,suite,item,correct"
 
@@ -58,7 +58,7 @@ class Outcome:
     skipped : str
         The reason; empty if it was not skipped.
     bits : mapping
-        The sum of every region of every condition, where known.
+        The sum of every region of every condition; empty if it is not known.
     """
 
     item: int
@@ -96,7 +96,7 @@ def accuracy(judged: Iterable[Outcome]) -> float | None:
 
 
 def chance(suite: Suite, draws: int = 20_000) -> float:
-    """Return the accuracy that a suite gives to chance: how often its first prediction holds for random surprisals.
+    """Return the accuracy of chance on a suite: how often its first prediction holds for random surprisals.
 
     The sums of all regions are independent and normally distributed. The draws are the same every time; one half of
     them are the other half with all signs changed, so that a single comparison of sums holds in exactly half of them.
@@ -110,7 +110,7 @@ def chance(suite: Suite, draws: int = 20_000) -> float:
 
 
 def means(accuracies: Mapping[str, float | None], leave_out: Sequence[str] = ()) -> Means:
-    """Return the means over suites, without those that have no accuracy or are to be left out."""
+    """Return the means over suites; suites without an accuracy and those in `leave_out` do not count."""
     suites = {name: part for name, part in accuracies.items() if part is not None and name not in leave_out}
     members = {circuit: [suites[name] for name in suites if circuit_of(name) == circuit] for circuit in CIRCUITS}
     circuits = {circuit: fmean(parts) for circuit, parts in members.items() if parts}

@@ -1,1 +1,1 @@
-"""Batched models, one folder a paper, each written once against the ops of any backend."""
+"""Batched models, one folder for each paper, each written once against the ops of any backend."""

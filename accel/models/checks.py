@@ -46,7 +46,7 @@ def at_least(least: int) -> Allowed:
 
 
 def one_of(choices: Sequence[str]) -> Allowed:
-    """A few words."""
+    """The words in `choices`."""
     return Allowed(lambda value: value in choices, "there is no such choice", _listed(choices))
 
 

@@ -55,7 +55,7 @@ def negative_sum(f: Pass, logps: Variable, memory: list[Array] | None = None) ->
 
 
 def most_probable(xp: ModuleType, h: Array, table: Array, bias: Array | None = None) -> Array:
-    """Return for every row of states the number of the label with the greatest logit, h @ table.T + bias."""
+    """Return for every row of states h [n, d] the number of the label with the greatest logit, h @ table.T + bias."""
     rows = max(1, LOGITS // len(table))
     logits = (xp.matmul(h[i : i + rows], table.T) for i in range(0, len(h), rows))
     return xp.concatenate([(part if bias is None else part + bias).argmax(axis=1) for part in logits])
@@ -103,8 +103,8 @@ def differentiated(
         A micro-batch gets in `whole` the sums of the model's `counts` over all micro-batches, if the model has them:
         then losses and gradients of all micro-batches add up to those of the whole batch. With `add` its gradients are
         added to those that `gradients` hold. With `recompute` layers keep no arrays for the backward pass, which
-        computes them again; the gradients are the same bit for bit. `watch` is called with the record of the forward
-        pass. Without `wait` the loss may be an array without axes, which the device is still to compute. `on_final` is
+        computes them again; the gradients are the same bit for bit. `watch` is called with the tape after the forward
+        pass. Without `wait` the loss may be an array without axes that the device has not computed yet. `on_final` is
         called with the name of every parameter once its gradient is final, while the backward pass runs.
         """
         with learned(ops, parameters, gradients, add, on_final) as p:
@@ -125,7 +125,7 @@ def scored(
     logps: Callable[[Pass, Any, list[Array] | None], tuple[Array, list[Array]]],
     empty_memory: Callable[..., list[Array]] = no_memory,
 ) -> Callable[..., tuple[Array, list[Array]]]:
-    """Return a model's `token_logps`; `logps` and `empty_memory` are as for `differentiated`."""
+    """Return a model's `token_logps`; `logps` takes what `forward` takes in `differentiated`."""
 
     def token_logps(
         ops: ModuleType,
@@ -143,7 +143,7 @@ def scored(
 
 
 def judged(rights: Callable[[Pass, Any], tuple[Array, Array]]) -> Callable[..., tuple[Array, Array, list[Array]]]:
-    """Return the `scores` of a model without memory; `rights` takes the pass and the batch."""
+    """Return the `scores` function of a model without memory; `rights` takes the pass and the batch."""
 
     def scores(
         ops: ModuleType,

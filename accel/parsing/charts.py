@@ -1,7 +1,7 @@
 """The trees that Treeformer's chart induces: every phrase is split where its pooling weight is greatest (section 6.6).
 
-An encoder-decoder reads a source followed by the end symbol, a classifier also with the start symbol before it:
-they are tokens of the chart, and no part of the tree, whose root is the phrase of all words.
+An encoder-decoder reads a source followed by the end symbol, a classifier also with the start symbol before it. These
+symbols are tokens of the chart, but not of the tree, whose root is the phrase of all words.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def split_weights(
 ) -> Iterator[tuple[Array, Array]]:
     """Yield for every batch of sentences, given by their tokens, the weights of all splits [P] and their offsets [B+1].
 
-    Phrases that hold a token of the frame are left out. Cost: O(n^3) weights.
+    Phrases that hold a symbol of `frame` are left out. Cost: O(n^3) weights.
     """
     require(model, FULL_CHARTS)
     xp, (first, last) = ops.xp, frame(model)
@@ -72,9 +72,9 @@ def chart_spans(
     Parameters
     ----------
     sentences : sequence of sequences of int
-        Their tokens.
+        The tokens of every sentence.
     max_height : int or None
-        The longest phrase of the chart, which no sentence may exceed; None: charts of full height.
+        The tokens of the chart's longest phrase; no sentence may have more. None: charts of full height.
     """
     for weights, offsets in split_weights(ops, model, sentences, max_height=max_height, batch_size=batch_size):
         spans, begins = (host(x) for x in ops.chart_trees(weights, offsets, max_height=max_height))
@@ -83,7 +83,7 @@ def chart_spans(
 
 
 def largest_weights(weights: np.ndarray, n: int) -> dict[tuple[int, int], float]:
-    """Return for every phrase of two tokens or more of one sentence, by its span, the weight of its best split."""
+    """Return for every span of two tokens or more the weight of its best split, from the weights [P] of a sentence."""
     largest, start = dict[tuple[int, int], float](), 0
     for height in range(2, n + 1):
         end = start + (n - height + 1) * (height - 1)
@@ -109,7 +109,7 @@ def spans_of_words(spans: Spans, words: Pieces) -> Spans:
 
 
 def _inner_splits(n: int, n_before: int, n_after: int, max_height: int | None) -> np.ndarray:
-    """Return a mask of the splits of a chart over n tokens: True for phrases without a token of the frame."""
+    """Return a mask of the splits of a chart over n tokens: True for phrases without a symbol of `frame`."""
     masks = [np.zeros(0, bool)]
     for height in range(2, (n if max_height is None else min(n, max_height)) + 1):
         first = np.arange(n - height + 1)

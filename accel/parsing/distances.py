@@ -25,8 +25,9 @@ def distances(
 ) -> Iterator[tuple[Array, Array]]:
     """Yield for every batch of sentences the distances [layers, N] of their N words, and where each sentence begins.
 
-    Every sentence is read from a state of zeros. A model that knows ``<eos>`` reads one before and one after the
-    sentence; their distances are left out. A word outside the vocabulary is ``<unk>``, if there is one.
+    Every sentence is read from a state of zeros. A model whose vocabulary has ``<eos>`` reads one ``<eos>`` before and
+    one after the sentence; their distances are left out. A word outside the vocabulary is read as ``<unk>``, if the
+    vocabulary has it.
 
     Raises
     ------
@@ -68,7 +69,7 @@ def induced_spans(
     layer : int
         From 1; None: the second, or the last if there is no second one.
     split : "biased" or "unbiased"
-        Around the word of the greatest distance, or before it.
+        A constituent is split around the word with the greatest distance, or before it.
 
     Raises
     ------
@@ -85,7 +86,7 @@ def induced_spans(
 
 
 def layer_of(count: int, layer: int | None, name: str) -> int:
-    """Return the layer, from 1, whose distances are taken of so many: by default the second, or the only one.
+    """Return which of `count` layers, from 1, gives the distances: `layer`, or by default the second or the only one.
 
     Examples
     --------
@@ -95,7 +96,7 @@ def layer_of(count: int, layer: int | None, name: str) -> int:
     Raises
     ------
     OptionError
-        If there is no such layer of the model with that name.
+        If the model, which the message calls `name`, has no such layer.
     """
     if layer is None:
         return min(2, count)
@@ -109,7 +110,8 @@ def induced_tree(
 ) -> Tree:
     """Return the tree with these constituents of two words or more; a sentence of one word is one constituent.
 
-    Without labels every constituent is a LABEL. Brackets within words become -LRB- and -RRB-, as in the Penn Treebank.
+    Without labels every constituent has the label LABEL. Brackets within words become -LRB- and -RRB-, as in the Penn
+    Treebank.
 
     Examples
     --------

@@ -24,7 +24,7 @@ from accel.trained.words import Pieces, encode_words, joined
 Spans = list[tuple[int, int]]
 MODES = ("inside", "parser", "left-to-right")
 SORTED = 8
-"""Batches whose sentences are sorted by length before they are searched from left to right."""
+"""How many batches are sorted by the length of their sentences together, before a search from left to right."""
 
 
 def spans_of(
@@ -36,12 +36,12 @@ def spans_of(
     Parameters
     ----------
     mode : one of MODES
-        "inside": the tree of the highest inside scores (IO-5). "parser": that of the parser's scores alone (PC-1).
+        "inside": the tree of the highest inside scores (IO-5). "parser": the tree of the parser's scores alone (PC-1).
         "left-to-right": the best parse of the generative model's word-level search (WS-2).
     beam, sync, processes
-        Options of that search; so many processes of one thread search, which changes no result.
+        Options of that search. `processes` processes search, with one thread each; this changes no result.
     batch_size : int or None
-        How many sentences are read side by side; None: 64, for the search 32.
+        How many sentences are read side by side; None: 32 for the search, else 64.
     """
     require(model, GPST_TREES)
     if mode not in MODES:

@@ -1,4 +1,4 @@
-"""The labelled trees of a TG or a TXL (CC), from left to right: those of its word-level search."""
+"""The labelled trees of a TG or a TXL (CC), which its word-level search finds from left to right."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ def searched_trees(
 ) -> Iterator[list[tuple[Tree, float]]]:
     """Yield for every sentence the trees that the search ends with, without tags, and their log p, the best first.
 
-    Of a model of documents a sentence is the first of one (MARG-6, point g). So many processes of one thread search.
+    For a model of documents, every sentence is the first of a document (MARG-6, point g). `processes` processes search,
+    with one thread each.
 
     Raises
     ------
     ValueError
-        If the model gives no labelled trees; as `encode_words` and `word_level_search`.
+        If the model gives no labelled trees, and as `encode_words` and `word_level_search`.
     """
     require(model, LABELLED_TREES)
     if batch_size < 1:
@@ -65,7 +66,7 @@ def searched_trees(
 
 
 def check_options(model: Model, options: Mapping[str, Any]) -> None:
-    """Raise OptionError for an option that is none of a search for labelled trees, or is too small."""
+    """Raise OptionError for an option that a search for labelled trees does not take, or whose value is too small."""
     require(model, LABELLED_TREES)
     for name in options:
         if name in SPAN_OPTIONS and name != "beam":

@@ -33,7 +33,10 @@ Parse = tuple[list[Constituent], float]  # a tree's constituents, and its log q
 
 
 class Sentence(NamedTuple):
-    """The words of a sentence and its first line; from a treebank also its tree with tags and its constituents."""
+    """The words of a sentence and the number of its first line.
+
+    A sentence of a treebank also has its tree, with tags, and its constituents.
+    """
 
     words: list[str]
     line: int
@@ -52,14 +55,14 @@ def propose(
 ) -> Iterator[list[tuple[Tree, float]]]:
     """Yield for every sentence its `count` most probable trees with log q(tree | sentence), nats, best first.
 
-    No tree comes twice; a sentence with fewer trees gets all of them. The batch changes nothing but rounding, and so
-    many processes of one thread change nothing.
+    No tree comes twice; a sentence with fewer trees gets all of them. `batch_size` changes results by rounding alone;
+    `processes`, which have one thread each, change no result.
 
     Raises
     ------
     ValueError
-        If the model is no parser or `count` is below 1; with its number, if a sentence is empty, longer than the model
-        reads, or has a word outside a closed vocabulary.
+        If the model is no parser or `count` is below 1. With the number of the sentence, if a sentence is empty, longer
+        than the model reads, or has a word outside a closed vocabulary.
     """
     ranked = parses(ops, model, sentences, count, batch_size=batch_size, processes=processes)
     for sentence, best in zip(sentences, ranked, strict=True):
@@ -69,7 +72,7 @@ def propose(
 def parses(
     ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], count: int, **side_by_side: int
 ) -> Iterator[list[Parse]]:
-    """Yield the proposals of `propose`, each as the constituents of its tree; its options."""
+    """Yield the proposals of `propose`, each as the constituents of its tree; the options are those of `propose`."""
     chains = model.vocabulary.labels
 
     def best(batch: Any, scores: Array, _: int) -> Iterator[list[Parse]]:
@@ -89,9 +92,9 @@ def sampled_parses(
 ) -> Iterator[list[Parse]]:
     """Yield for every sentence `count` trees drawn without replacement, in that order (SP-5).
 
-    A tree is its constituents and, nats, the log-probability that it is among the drawn ones. The seed of a sentence
-    follows from its place. The processor draws the trees, whatever the backend. Options and errors are those of
-    `propose`.
+    Each tree is given by its constituents and the log-probability, in nats, that it is among the drawn trees. The seed
+    of a sentence follows from `seed` and its place. The CPU draws the trees, whatever the backend is. Options and
+    errors are those of `propose`.
     """
     chains = model.vocabulary.labels
 
@@ -118,7 +121,7 @@ def _of_batches(
     batch_size: int = 16,
     processes: int = 1,
 ) -> Iterator[list[Parse]]:
-    """Yield the trees of the sentences of every batch, of which `trees_of` gets the scores and the first's number."""
+    """Yield the trees of every sentence; `trees_of` takes a batch, its scores and the number of its first sentence."""
     require(model, PROPOSALS)
     for name, value in (("count", count), ("batch_size", batch_size)):
         if value < 1:
@@ -162,7 +165,7 @@ def words_of(line: str) -> list[str]:
 
 
 def read_gold(path: str | Path, reading: Reading) -> Iterator[Sentence]:
-    """Yield every tree of a treebank with its words and constituents; without words if the reading leaves it out.
+    """Yield every tree of a treebank with its words and constituents; without words if the reading leaves the tree out.
 
     Raises
     ------

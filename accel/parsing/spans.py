@@ -1,7 +1,7 @@
 """Trees without labels: the spans that a model finds over the words of a sentence.
 
-Those of a language model come from its distances, those of a Treeformer from its charts, those of a GPST from its
-chart, its parser or a search.
+The spans of a language model come from its distances, those of a Treeformer from its charts, and those of a GPST from
+its chart, its parser or a search.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from accel.trained.words import encode_words, joined
 
 Spans = list[tuple[int, int]]
 BATCH = 64
-"""How many sentences are parsed side by side, unless somebody says so."""
+"""How many sentences are parsed side by side by default."""
 
 OPTIONS = {
     "layer": DISTANCES, "split": DISTANCES, "max_height": FULL_CHARTS,
@@ -33,7 +33,7 @@ OPTIONS = {
 
 
 def check_options(model: Model, options: Mapping[str, Any]) -> None:
-    """Raise OptionError for an option of `find_spans` that is not for this model, or not for the other options."""
+    """Raise OptionError for an option of `find_spans` that this model does not take, or the other options exclude."""
     require(model, SPANS)
     for name in options:
         if name in OF_TREES:
@@ -64,16 +64,16 @@ def find_spans(
     options
         Options of `induced_spans`, `chart_spans` or `accel.parsing.gpst.spans_of`, as OPTIONS names them; `batch_size`.
     processes : int
-        How many of one thread parse, each a batch at a time; this changes no result.
+        How many processes parse, with one thread each and one batch at a time; this changes no result.
 
     Raises
     ------
     ValueError
-        If the model gives no such trees; as `encode_words`.
+        If the model gives no such trees, and as `encode_words`.
     """
     require(model, SPANS)
     spans_of_kind = SPANS_OF[kind_of(model)]
-    if options.get("mode") == "left-to-right":  # which sorts sentences before it makes batches
+    if options.get("mode") == "left-to-right":  # this mode sorts sentences before it makes batches
         return spans_of_kind(ops, model, sentences, processes=processes, **options)
     if processes == 1:
         return spans_of_kind(ops, model, sentences, **options)
@@ -104,4 +104,4 @@ SPANS_OF: dict[str, Callable[..., Iterator[Spans]]] = {
     **dict.fromkeys(able(FULL_CHARTS), _chart_word_spans),
     **dict.fromkeys(able(GPST_TREES), _gpst_spans),
 }
-"""For every kind of model with trees without labels: the function that yields their spans."""
+"""For every kind of model with trees without labels: the function that yields the spans of the trees."""

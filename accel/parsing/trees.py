@@ -18,7 +18,7 @@ from refimpl.trees import Tree
 
 
 def check_options(model: Model, options: Mapping[str, Any]) -> None:
-    """Raise ValueError if the model has no trees of sentences, or OptionError for an option that is not for it."""
+    """Raise ValueError if the model gives no trees of sentences, or OptionError for an option that it does not take."""
     if can(model, PROPOSALS):
         for name in options:
             raise OptionError(name, f"{model.path} is a span parser, which has no options")

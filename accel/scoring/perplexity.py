@@ -20,18 +20,18 @@ class Perplexity:
     ----------
     perplexity : float
     meaning : str
-        "exact" of a model of words; of one of trees "upper bound" or, where it reads documents, "after greedy trees".
+        "exact" for a model of words; for a model of trees "upper bound", or "after greedy trees" if it reads documents.
     logp : float
-        Of all words, nats.
+        The sum over all words, nats.
     n_words : int
     sentence_logps : tuple of float or None
-        None where a sentence is skipped; empty of running text.
+        None where a sentence is skipped; empty for running text.
     mean_proposals : float or None
-        How many trees a sentence has; None of running text.
+        How many trees a sentence has on average, skipped ones left out; None for running text.
     n_ends : int
-        Ends of sequences that count in `logp`, and not in `n_words`: of a model of words one a sentence or document.
+        Ends of sequences, which count in `logp` but not in `n_words`: one per sentence or document of a model of words.
     tree_logps : tuple of tuples of float
-        Of every sentence, of every proposal, nats; empty of running text.
+        For every sentence, log p of every proposal, nats; empty for running text.
     """
 
     perplexity: float

@@ -1,7 +1,7 @@
 """Log-probabilities of the beginnings of sentences, summed over proposal trees: surprisals without a search.
 
-Mirrors `refimpl.transformer_grammars.marginal.word_prefix_logps` (clause MARG-5). Trees with a common prefix share its
-rows, see `accel.data.batches.prefixes`. In the sum, too, a common prefix of actions counts once.
+Mirrors `refimpl.transformer_grammars.marginal.word_prefix_logps` (clause MARG-5). Trees with a common prefix of actions
+share its rows, see `accel.data.batches.prefixes`; in the sum, too, a common prefix counts once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def word_prefix_logps(
     Raises
     ------
     ValueError
-        If the models are of words, a sentence has no proposals, or two proposals of it are not over the same words.
+        If the models are of words, a sentence has no proposals, or two proposals of a sentence have different words.
     """
     if of_words(models[0]):
         raise ValueError(f"{models[0].path}: a model of words needs no proposals")

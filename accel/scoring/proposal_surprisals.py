@@ -33,8 +33,8 @@ def proposal_surprisals(
 ) -> Iterator[list[float]]:
     """Yield for every sentence the surprisals of its words, in bits, from its `count` most probable trees.
 
-    With `others` the models are an ensemble. Of a model of documents a sentence is the first of one (MARG-6, point g).
-    A tree with a label that the model does not have has probability 0 and is left out.
+    With `others` the models are an ensemble. For a model of documents, every sentence is the first of a document
+    (MARG-6, point g). A tree with a label that the model does not have has probability 0 and is left out.
 
     Raises
     ------

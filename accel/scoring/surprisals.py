@@ -1,7 +1,7 @@
 """Surprisals of the words of sentences, in bits, under every kind of model that reads from left to right.
 
-Every sentence is read by itself: after the start symbol or, by a language model of lines, after an end of line. So the
-first word counts, too. The surprisal of a word is the sum over its pieces.
+Every sentence is read by itself: after the start symbol or, by a language model of lines, after an end of line. The
+first word has a surprisal, too. The surprisal of a word is the sum over its pieces.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def check_words(model: Model, words: Sequence[str], parser: Model | None = None)
 
 
 def check_options(model: Model, parser: Model | None, n_proposals: int | None, search: Mapping[str, int]) -> None:
-    """Raise OptionError for options of surprisals that are not for this model, or not for one another.
+    """Raise OptionError for options of surprisals that this model does not take, or that exclude each other.
 
     Parameters
     ----------
     parser, n_proposals, search
-        Those of `bits_of_words`; None: not given.
+        The options of `bits_of_words`; None if an option is not set.
     """
     check_search(model, search)
     if parser is None:
@@ -115,7 +115,7 @@ def bits_of_words(
     Parameters
     ----------
     batch_size : int
-        How many sentences are read side by side. Those that begin alike share what they begin with.
+        How many sentences are read side by side. A search handles first words that several sentences share once.
     processes : int
         How many processes search, with one thread each; this changes no result.
     parser, n_proposals
@@ -152,7 +152,7 @@ def bits_of_words(
 def bits_of_tokens(
     ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, batch_size: int = 8, **search: Any
 ) -> Iterator[tuple[list[str], list[float]]]:
-    """Yield for every sentence its tokens as the model reads them, words or pieces, and the bits of each.
+    """Yield for every sentence its tokens as the model reads them, words or pieces, and their surprisals in bits.
 
     The options and errors are those of `bits_of_words` without a parser.
     """
@@ -178,14 +178,14 @@ def bits_after_lines(
     batch_size: int = 8,
     beam: int = 20,
 ) -> Iterator[list[float]]:
-    """Yield for every line the bits of its words after the words of up to `context_lines` lines before it.
+    """Yield for every line the surprisals of its words, in bits, after up to `context_lines` lines before it.
 
-    Of a model that `check_context` takes.
+    The model is one that `check_context` accepts.
 
     Parameters
     ----------
     documents : [L]
-        The number of every line's document. A line is read after lines of its own document only, as many as a context
+        The number of every line's document. A line is read after lines of the same document only, as many as a context
         of the model holds.
     """
     encoded = [encode_words(model, words, generated=True) for words in lines]
@@ -287,4 +287,4 @@ SURPRISALS_OF: dict[str, Callable[..., Iterator[list[float]]]] = {
     **dict.fromkeys(able(TEXT_LOGPS), _line_bits),
     **{kind: _summed(token_bits) for kind, token_bits in _TOKEN_BITS_OF.items()},
 }
-"""For every kind of model with surprisals of words: the function that yields them."""
+"""For every kind of model with surprisals of words: the function that yields the surprisals."""

@@ -53,7 +53,7 @@ def sentence_logps(
 ) -> Iterator[np.ndarray]:
     """Yield for every sentence log p of its words and of the end of the line [n + 1], nats.
 
-    Each is read by itself, after an end of line.
+    Each sentence is read by itself, after an end of line.
     """
     require(model, TEXT_LOGPS)
     xp = ops.xp
@@ -80,7 +80,7 @@ def terminal_logps(
 ) -> Iterator[np.ndarray]:
     """Yield for every sentence log p of its terminals and of the end symbol [n + 1] under a txl_terminals, nats.
 
-    Each is read by itself, after the start symbol. With `others` the models are an ensemble.
+    Each sentence is read by itself, after the start symbol. With `others` the models are an ensemble.
     """
     if not len(sentences):
         return

@@ -27,7 +27,7 @@ from refimpl.transformer_grammars.marginal import mixture_logp
 from refimpl.trees import ActionType
 
 ENSEMBLES = ("mixture", "product")
-_ACTIONS = 32  # of a short tree: batches that are in the cache are the fastest
+_ACTIONS = 32  # actions of a short tree; batches that fit into the CPU's cache are the fastest
 
 
 def tree_logps(ops: ModuleType, models: Sequence[Model], corpus: Corpus, **options: Any) -> Iterator[float]:
@@ -54,9 +54,9 @@ def event_logps(
         How several models are combined: by the mean of their probabilities of an event, or by the geometric mean,
         normalised over the vocabulary (clauses MARG-3 and MARG-4).
     batch_size : int
-        How many trees are read side by side. With groups a batch has 32 actions for each of them.
+        How many trees are read side by side. With groups, a batch has 32 * batch_size actions.
     groups : sequence of int or None
-        How many trees in a row are of the same sentence: their common prefixes are read once.
+        How many consecutive trees belong to the same sentence: their common prefixes are read once.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def _by_tree(ops: ModuleType, model: Model, corpus: Corpus, batch_size: int, fun
     with Batches(corpus, model.vocabulary, model.config, batch_size, ops=ops) as batches:
         for batch in batches:
             out, memory = functions.of_batch(ops, model.config, model.parameters, batch, memory)
-            out, xp = (out, ops.xp) if out.ndim > 1 else (host(out), np)  # final states stay where they are
+            out, xp = (out, ops.xp) if out.ndim > 1 else (host(out), np)  # final states stay on the device
             labels, offsets = host(batch.labels), host(batch.query_offsets)
             for row, (tree, segment) in enumerate(zip(batch.trees.tolist(), batch.segment.tolist(), strict=True)):
                 tokens = slice(offsets[row], offsets[row + 1])

@@ -19,10 +19,10 @@ from accel.models.encoder_decoder.model import Config, Past
 from accel.search.pools import most_probable
 
 MOST_PENALTY = 10
-"""The largest exponent of a length: of a thousand tokens its power is 10^22."""
+"""The largest `length_penalty`: for a thousand tokens the divisor of log p is then about 10^22."""
 Advance = Callable[[np.ndarray, np.ndarray, np.ndarray], Array]
-"""From the numbers that R sequences had in the last step, their newest tokens [R], and where those of each source begin
-[B+1], to the log-probability of every next token [R, V]."""
+"""A function that takes the numbers that R sequences had in the last step [R], their newest tokens [R], and where the
+sequences of each source begin [B+1]. It returns the log-probability of every next token [R, V]."""
 
 
 def beam_search(
@@ -40,12 +40,12 @@ def beam_search(
     Parameters
     ----------
     advance : function
-        Continues sequences by one token each. Those of one source stand together, in the order of the sources; in the
-        first step every source has one, whose newest token is `start`.
+        Continues sequences by one token each. The sequences of one source stand together, in the order of the sources.
+        In the first step every source has one sequence, whose newest token is `start`.
     max_lengths : sequence of int
-        For every source: a sequence of so many tokens counts as finished.
+        For every source: a sequence with this number of tokens counts as finished.
     beam, length_penalty
-        As the reference's.
+        As in the reference.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def beam_search(
 
 
 def _candidates(xp: ModuleType, logp: Array, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return on the host the most probable tokens of every row [R, count], by their numbers, and their logp."""
+    """Return on the host the most probable tokens of every row [R, count], in rising order, and their logp."""
     if not bool((logp <= 1e-6).all()):
         raise ValueError("advance: a log-probability is NaN or above 0")
     tokens = most_probable(xp, logp, count)
@@ -98,14 +98,14 @@ def _candidates(xp: ModuleType, logp: Array, count: int) -> tuple[np.ndarray, np
 def _best(owners: np.ndarray, totals: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return row and column of the `count` best possible candidates of every source, best first."""
     of_source = np.repeat(owners, totals.shape[1])
-    order = np.lexsort((-totals.ravel(), of_source))  # among equals the first comes first
+    order = np.lexsort((-totals.ravel(), of_source))  # equal candidates stay in their order
     order = order[totals.ravel()[order] > -np.inf]
     first = np.searchsorted(of_source[order], of_source[order])
     return np.divmod(order[np.arange(len(order)) - first < count], totals.shape[1])
 
 
 def length_limit(source: Sequence[int] | np.ndarray, extra_length: int) -> int:
-    """Return how many tokens a target gets, its end symbol among them, for a source without its end symbol."""
+    """Return the most tokens that a target may have, its end symbol included, for a source without its end symbol."""
     return len(source) + 1 + extra_length
 
 
@@ -122,8 +122,8 @@ def translate(
 ) -> list[list[int]]:
     """Return the best target for every source, without its end symbol and with no start symbol in it.
 
-    Sources of similar length are translated together, `batch_size` at a time; each is given without its end symbol.
-    A target of `length_limit` tokens has no end: there the search gave up.
+    Sources are given without their end symbols. Sources of similar length are translated together, `batch_size` at a
+    time. A target of `length_limit` tokens has no end: there the search gave up.
     """
     order = np.argsort([len(source) for source in sources], kind="stable")
     targets: dict[int, list[int]] = {}

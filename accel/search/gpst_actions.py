@@ -1,7 +1,7 @@
 """The actions of GPST for the word-level search: COMP where there are two sub-trees, then the words of GEN.
 
-Mirrors `refimpl.word_level_search.gpst_actions` (clause WS-1), for many hypotheses of many sentences at once. To a
-GPT-2 COMP is impossible.
+Mirrors `refimpl.word_level_search.gpst_actions` (clause WS-1), for many hypotheses of many sentences at once. For a
+GPT-2, COMP is impossible.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Context = Sequence[Sequence[int]]
 
 
 class GpstActions:
-    """A GPST or a GPT-2 with sentences, or with the beginning of one text; see `accel.search.pools.Actions`."""
+    """A GPST or a GPT-2 with sentences to search, or with the beginning of a text; see `accel.search.pools.Actions`."""
 
     def __init__(
         self, ops: ModuleType, model: Model, sentences: Sequence[Sequence[int]], limits: Limits, *, more: bool,
@@ -75,7 +75,7 @@ class GpstActions:
         return Step(states, actions, logps, is_word, last, np.where(is_word, 1, -1), pushed)
 
     def _can(self, pool: Pool) -> tuple[np.ndarray, np.ndarray]:
-        """Return where COMP and GEN are possible: without sub-trees that hold words in part and something else."""
+        """Return where COMP and GEN are possible: no sub-tree may hold a part of a word and something outside it."""
         b, n, inner = pool.owners, pool.n_words, pool.stack.sizes > 1
         more = (n < self._lengths[b]) | self._more
         if self._begins_word is None:
@@ -88,7 +88,7 @@ class GpstActions:
 
 
 def _check(name: str, sentence: Sequence[int], config: Any, n_before: int) -> None:
-    """Raise ValueError for a sentence that is empty, has no room after so many words, or one that is unknown."""
+    """Raise ValueError for a sentence that is empty, does not fit after `n_before` words, or has an unknown word."""
     room, place = config.n_positions - 1 - n_before, f" after {n_before}" if n_before else ""
     if not 0 < len(sentence) <= room:
         raise ValueError(f"{name}: {len(sentence)} words, not 1 to {room} as a context may have{place}")

@@ -1,10 +1,9 @@
-"""GPST one action after another, for many hypotheses at once, without reading again what they share.
+"""GPST one action after another, for many hypotheses at once; actions that hypotheses share are read once.
 
-Mirrors `refimpl.gpst.generator.step_logps` (clause GPST-6). What was computed where an action was read, its vector on
-the stack and the keys and values of all layers, is a row of arrays; a hypothesis is a list of numbers of rows, which it
-shares with others. Memory: a row for every action of the hypotheses, shared ones once, and of any since the last
-`keep`. Sentences that are there before are read with the trees and vectors that they induce, and never composed any
-further.
+Mirrors `refimpl.gpst.generator.step_logps` (clause GPST-6). Every action that is read gets a row in several arrays: its
+vector on the stack, and the keys and values of all layers. A hypothesis is a list of row numbers; hypotheses share
+rows. Memory: a row for every different action of the hypotheses, and for every action read since the last `keep`.
+Sentences of a context are read with the trees and vectors that they induce, and are never composed any further.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ from accel.search.lists import Lists, joined, lists, renumbered, taken
 from accel.search.pools import most_probable
 
 COMP, START, GIVEN = -1, -2, -3
-"""Actions that are no words; the last one is a node of a sentence before, whose vector is the topmost of the stack."""
+"""Actions that are no words. GIVEN is a composed node of a context, whose vector is already on top of the stack."""
 PIECE = 128
-"""How many actions of such sentences are read at a time."""
+"""How many actions of a context are read at a time."""
 
 
 class State(NamedTuple):
-    """Where R sequences of actions have led; after none of them, START has to be read. The lists are of rows."""
+    """The states after R sequences of actions, as lists of rows; START has to be read first after an empty sequence."""
 
     path: Lists  # of all actions
     generating: Lists  # of those after which a word was generated
     stack: Lists  # where the sub-trees were completed, the topmost last
 
     def after(self, actions: np.ndarray, numbers: np.ndarray) -> State:
-        """Return the states after one more action each, whose rows have these numbers."""
+        """Return the states after one more action each; `numbers` are the rows of these actions."""
         is_word, is_comp = actions >= 0, actions == COMP
         few = np.flatnonzero(is_comp & (self.stack.sizes < 2))
         if len(few):
@@ -53,25 +52,25 @@ class State(NamedTuple):
 
 
 def no_actions(count: int) -> State:
-    """Return the states of so many sequences without any actions."""
+    """Return the states of `count` sequences without any actions."""
     none = lists([()] * count)
     return State(none, none, none)
 
 
 class Steps:
-    """A GPST that reads actions, and says what the next ones may be; or a GPT-2, to which COMP is impossible."""
+    """A GPST that reads actions, and returns log p of the next ones; or a GPT-2, for which COMP is impossible."""
 
     def __init__(self, ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> None:
         self.config, self._parameters = config, parameters
         self._f = scoring(ops, config, parameters)
         self._has_trees = config.model == "gpst"
         self._rows: dict[str, Array] = {}  # vectors, keys and values, by name
-        self.size = self._room = 0  # rows that are used, and that there are
+        self.size = self._room = 0  # rows in use, and rows that the arrays have
 
     def read(self, before: State, actions: np.ndarray, generates: np.ndarray) -> tuple[State, np.ndarray, Array]:
-        """Return R states one action later, log p of COMP and GEN there [R, 2], and what words are products of [G, d].
+        """Return R states one action later, log p of COMP and GEN there [R, 2], and vectors for `word_logps` [G, d].
 
-        Those only where `generates` [R] says that words are asked for, and from where alone a word may be read next.
+        The G vectors are of the states where `generates` [R] is true; only after these states may a word be read next.
         Raises ValueError for COMP of fewer than two sub-trees, and for more words than the model has positions for.
         """
         f, tape, xp = self._f, self._f.tape, self._f.tape.xp
@@ -94,10 +93,10 @@ class Steps:
         return states, action_logps, words.value
 
     def after(self, contexts: Sequence[Sequence[Sequence[int]]]) -> tuple[State, list[int]]:
-        """Return for every context of whole sentences the state before its last action, and that one, to be read next.
+        """Return for every context of whole sentences the state before its last action, and this action, read next.
 
-        Its actions are the nodes of the trees that the sentences induce, each with its inside vector, as `token_logps`
-        reads them. Behind no sentences: START.
+        The actions of a context are the nodes of the trees that its sentences induce, each with its inside vector, as
+        `token_logps` reads them. If a context has no sentences, the last action is START.
         """
         sentences, xp = [ids for context in contexts for ids in context], self._f.tape.xp
         if not sentences:
@@ -121,20 +120,20 @@ class Steps:
         return joined([state for state, _ in results]), [last for _, last in results]
 
     def word_logps(self, hidden: Array, words: np.ndarray) -> np.ndarray:
-        """Return log p of one word for every row of what `read` returned [G]."""
+        """Return log p of one word for every vector that `read` returned [G]."""
         f = self._f
         ids = f.tape.xp.asarray(words.astype(np.int32))
         return host(generative.vocabulary(f, constant(hidden), f.p["embedding"], ids).value).astype(np.float64)
 
     def best_words(self, hidden: Array, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return for every row the most probable words, ascending [G, count], and their log p."""
+        """Return for every vector the most probable words, in rising order [G, count], and their log p."""
         xp, table = self._f.tape.xp, self._f.p["embedding"].value
         logps = _log_softmax(xp, xp.matmul(hidden, table.T))
         words = most_probable(xp, logps, count)
         return host(words), host(xp.take_along_axis(logps, words, axis=1)).astype(np.float64)
 
     def keep(self, states: State) -> State:
-        """Forget the rows of all other states, and return these with the new numbers of theirs."""
+        """Delete all rows that these states do not use, and return the states with the new numbers of their rows."""
         is_used = np.zeros(self.size, bool)
         for numbers in (states.path, states.stack):
             is_used[numbers.joined()] = True
@@ -144,7 +143,10 @@ class Steps:
         return State(*(renumbered(numbers, is_used) for numbers in states))
 
     def _through(self, actions: np.ndarray, rows: np.ndarray) -> tuple[State, int]:
-        """Read START and the actions but the last, GIVEN ones with the vector in that row: the state, and the last."""
+        """Read START and all actions but the last; return the state, and the last action, which is to be read next.
+
+        `rows` are the rows of the vectors of GIVEN actions.
+        """
         count = len(actions)
         todo, is_word = np.append(START, actions), actions >= 0
         path = np.arange(self.size, self.size + count, dtype=np.int32)[None]
@@ -172,7 +174,7 @@ class Steps:
         return h, host(_log_softmax(tape.xp, logits)).astype(np.float64), config.token_layers
 
     def _inputs(self, before: State, actions: np.ndarray, numbers: np.ndarray) -> Variable:
-        """Return what the type layers read [R, D]; the vectors of words and of composed nodes become rows."""
+        """Return what the type layers read [R, D]; write the vectors of words and of composed nodes into their rows."""
         f, tape, xp = self._f, self._f.tape, self._f.tape.xp
         rows, is_word, is_comp = [tape.reshape(f.p["bos"], 1, -1)], actions >= 0, actions == COMP
         is_node, place = is_comp | (actions == GIVEN), np.zeros(len(actions), np.int32)
@@ -196,7 +198,7 @@ class Steps:
         return embedding(tape, tape.concatenate(rows), xp.asarray(place))
 
     def _compose(self, parts: Array) -> Array:
-        """Return what left and right parts [2 P, d] are together [P, d]: the roots of sentences of two words each."""
+        """Return the compositions [P, d] of P left parts and P right parts [2 P, d], as roots of two-word sentences."""
         f, count = self._f, len(parts) // 2
         one, spans = np.arange(count), np.tile(np.array([0, 1]), (count, 1))
         steps = np.array([0, count])
@@ -236,7 +238,7 @@ class Steps:
         self._rows[name][xp.asarray(numbers)] = new
 
     def _make_room(self) -> None:
-        """Make room for twice the rows that there are, where it does not suffice for those."""
+        """If the arrays have fewer rows than are in use, give them twice the number in use."""
         if self.size > self._room:
             more = 2 * self.size - self._room
             for name, rows in self._rows.items():

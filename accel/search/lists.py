@@ -1,7 +1,7 @@
-"""Lists of numbers, one for each of many rows, as one matrix; and rows of whatever is made of arrays.
+"""Lists of numbers, one for each of many rows, as one matrix; and functions that take and join rows of arrays.
 
-A search keeps what it knows of its hypotheses in arrays with a row for each: NumPy chooses, joins and continues them
-all at once.
+A search stores its hypotheses in arrays with a row for each hypothesis, so that NumPy selects, joins and continues all
+of them at once.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 Rows = TypeVar("Rows", bound=Any)  # an array, or a tuple of what has rows
-_ROOM = 8  # more columns than are needed
+_ROOM = 8  # columns that are added to a full matrix
 
 
 class Lists(NamedTuple):
     """A list of numbers for each of R rows."""
 
-    values: np.ndarray  # [R, W]; those from the size of a row on mean nothing
+    values: np.ndarray  # [R, W]; in row r the values after the first `sizes[r]` mean nothing
     sizes: np.ndarray  # [R]
 
     def where(self) -> np.ndarray:
-        """Return the places that belong to the lists [R, W]."""
+        """Return which places belong to the lists, bool [R, W]."""
         inside: np.ndarray = np.arange(self.values.shape[1]) < self.sizes[:, None]
         return inside
 
@@ -32,7 +32,7 @@ class Lists(NamedTuple):
         return numbers
 
     def last(self, number: int = 1) -> np.ndarray:
-        """Return the last element of every list [R], or that number from the end; any number if there is none."""
+        """Return the last element of every list [R], or the `number`-th from the end; any value if there is none."""
         column = np.maximum(self.sizes - number, 0)
         elements: np.ndarray = self.values[np.arange(len(self.sizes)), column]
         return elements
@@ -46,7 +46,7 @@ class Lists(NamedTuple):
         return Lists(values, self.sizes + is_longer)
 
     def shorter(self, counts: np.ndarray) -> Lists:
-        """Return the lists without so many of their last numbers."""
+        """Return the lists without the last `counts` [R] of their numbers."""
         return Lists(self.values, self.sizes - counts)
 
 
@@ -63,7 +63,7 @@ def lists(rows: Sequence[Sequence[int]]) -> Lists:
 
 
 def renumbered(numbers: Lists, used: np.ndarray) -> Lists:
-    """Return the numbers among those that are used [N] of the N that there were; -1 stays -1."""
+    """Return the lists with every number replaced by its rank among the numbers where `used` [N] is true; -1 stays."""
     new = np.append(np.cumsum(used) - 1, -1).astype(np.int32)
     return Lists(new[np.clip(numbers.values, -1, len(used) - 1)], numbers.sizes)
 

@@ -14,12 +14,12 @@ OF_TREES = {
     "max_open": "the most constituents open at a time (50)",
     "max_opens": "the most constituents opened in a row (10)",
 }
-"""The options that are for a TG or a TXL (CC) only, and their meanings."""
+"""The options that only a TG or a TXL (CC) takes, and their meanings."""
 OPTIONS = ("beam", *OF_TREES)
 
 
 def check_search(model: Model, search: Mapping[str, int]) -> None:
-    """Raise OptionError for an option that is none of a search of this model, or is too small."""
+    """Raise OptionError for an option that no search of this model takes, or whose value is too small."""
     for name, value in search.items():
         if name not in OPTIONS:
             raise OptionError(name, f"is no option of a search: these are {', '.join(OPTIONS)}")

@@ -21,7 +21,7 @@ class Limits:
     """How much is searched, and which trees. Spec: WS-2, WS-5, WS-6."""
 
     beam: int  # hypotheses that are continued after an action
-    word_beam: int | None = None  # hypotheses that are continued after a word; None: as many
+    word_beam: int | None = None  # hypotheses that are continued after a word; None: as many as `beam`
     fast_track: int = 0  # hypotheses with the next word that are set aside before the beam is cut
     one_pool: bool = False  # hypotheses with the next word compete with those that lack it
     max_open: int = 50  # constituents that are open at a time
@@ -66,7 +66,7 @@ class Pool(NamedTuple):
         return np.searchsorted(self.owners, np.arange(n_sentences + 1))
 
     def best(self, count: int | None) -> Pool:
-        """Return the so many most probable hypotheses of every sentence, or all, the best first; ties as they came."""
+        """Return the `count` best hypotheses of every sentence, or all, the best first; equal ones keep their order."""
         pool = taken(self, np.lexsort((-self.logps, self.owners)))
         if count is None:
             return pool
@@ -74,14 +74,14 @@ class Pool(NamedTuple):
         return taken(pool, ranks < count)
 
     def copied(self, sources: Mapping[int, int], n_sentences: int) -> Pool:
-        """Return for each of these sentences, in order, the hypotheses that another one has."""
+        """Return for each sentence s in `sources`, in order, the hypotheses of sentence `sources[s]` as those of s."""
         bounds = self.bounds(n_sentences).tolist()
         rows = [range(bounds[source], bounds[source + 1]) for source in sources.values()]
         copies = taken(self, np.array([row for of_sentence in rows for row in of_sentence], np.int64))
         return copies._replace(owners=np.repeat([*sources], [len(of_sentence) for of_sentence in rows]))
 
     def totals(self, n_sentences: int) -> list[float]:
-        """Return log p of every sentence's hypotheses: the sum; -inf without any."""
+        """Return the log of the summed probability of every sentence's hypotheses; -inf if it has none."""
         bounds = self.bounds(n_sentences).tolist()
         return [float(np.logaddexp.reduce(self.logps[i:j])) if i < j else -inf for i, j in pairwise(bounds)]
 
@@ -94,7 +94,7 @@ class Pool(NamedTuple):
 
 
 def first_pool(before: Any, last: Sequence[int], logp: float = 0.0, stack: Sequence[int] = ()) -> Pool:
-    """Return the hypothesis of every sentence that has no actions yet, from its state and what it reads first."""
+    """Return one hypothesis without actions for every sentence, from its state and the action that it reads first."""
     count = len(last)
     none, zeros = lists([()] * count), np.zeros(count, np.int64)
     stacks = lists([stack] * count)
@@ -110,13 +110,13 @@ class Step:
     states: Any  # [R], after the last action of the hypothesis
     actions: np.ndarray  # [R, C]
     logps: np.ndarray  # [R, C] float64, nats; -inf: impossible
-    words: np.ndarray  # [C] bool: it generates a word
-    last: np.ndarray  # [R, C] bool: it completes the tree, or ends the text
-    changes: np.ndarray  # [C] by how much the stack is higher then
-    pushed: np.ndarray  # [R, C] what is on top of it, where it is higher
+    words: np.ndarray  # [C] bool: the action generates a word
+    last: np.ndarray  # [R, C] bool: the action completes the tree, or ends the text
+    changes: np.ndarray  # [C] by how much the action changes the height of the stack
+    pushed: np.ndarray  # [R, C] what an action that raises the stack puts on top of it
 
     def after(self, pool: Pool, rows: np.ndarray, columns: np.ndarray, logps: np.ndarray) -> Pool:
-        """Return hypotheses of the pool with one more action each, of these log p."""
+        """Return the hypotheses in these rows with the actions in these columns added, and with these log p."""
         h, actions, change = taken(pool, rows), self.actions[rows, columns], self.changes[columns]
         stack = h.stack.longer(self.pushed[rows, columns], change)
         return Pool(
@@ -126,7 +126,7 @@ class Step:
 
 
 class Actions(Protocol):
-    """A model with the sentences to search; what it has read for the hypotheses is kept in rows."""
+    """A model with the sentences to search; it stores a row of arrays for every action that it has read."""
 
     @property
     def size(self) -> int:
@@ -139,7 +139,7 @@ class Actions(Protocol):
         """Return what may come next after the hypotheses."""
 
     def keep(self, states: Any) -> Any:
-        """Forget the rows of all other states, and return these with the new numbers of theirs."""
+        """Delete all rows that these states do not use, and return the states with the new numbers of their rows."""
 
 
 class Parses(NamedTuple):
@@ -150,7 +150,7 @@ class Parses(NamedTuple):
 
 
 def draw(pool: Pool, seed: int, step: int) -> Pool:
-    """Return one hypothesis, drawn by its probability in the pool of one sentence, as one that is certain."""
+    """Return one hypothesis, drawn from the pool of one sentence in proportion to its probability; its log p is 0."""
     shares = np.cumsum(np.exp(pool.logps - pool.totals(1)[0]))
     u = (mix(seed, step) >> 11) / 2**53
     sample = taken(pool, [min(int((shares <= u).sum()), pool.size - 1)])
@@ -158,7 +158,7 @@ def draw(pool: Pool, seed: int, step: int) -> Pool:
 
 
 def bits(prefix_logps: Sequence[float]) -> list[float]:
-    """Return how unexpected each word is after those before it; infinite from the first one that nothing can reach.
+    """Return the surprisal of every word; infinite from the first word on that no hypothesis reaches.
 
     Examples
     --------
@@ -170,9 +170,9 @@ def bits(prefix_logps: Sequence[float]) -> list[float]:
 
 
 def most_probable(xp: ModuleType, logps: Array, count: int) -> Array:
-    """Return the numbers of the so many most probable columns of every row, ascending; of equal ones the first.
+    """Return the numbers of the `count` most probable columns of every row, in rising order; of equal ones the first.
 
-    A NaN is taken as if it were equal to the last of them, so that whoever checks the log-probabilities finds it.
+    A NaN counts as equal to the least probable of them, so that a later check of the log-probabilities finds it.
     """
     count = min(count, logps.shape[1])
     least = -xp.partition(-logps, count - 1, axis=1)[:, count - 1 : count]

@@ -1,7 +1,7 @@
-"""Texts that a model writes: words drawn by top-k sampling of parses and words together, after a beginning.
+"""Texts that a model writes: words drawn by top-k sampling of parses and words together, after a prefix.
 
 A GPT-2 and a TXL (terminals) have no parses: each word is drawn from the k most probable words. The text of a TG or a
-TXL (CC) ends with its tree, at the latest.
+TXL (CC) ends with its tree at the latest.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from refimpl.trees import ActionType
 
 @dataclass(frozen=True)
 class Text:
-    """The words of a text, those of its beginning first.
+    """The words of a text, those of its prefix first.
 
     Attributes
     ----------
     words : tuple of str
     full : int or None
-        The number of tokens of a context that was full before all words were drawn; None: it was not full.
+        The number of tokens in a context, if the context was full before all words were drawn; else None.
     """
 
     words: tuple[str, ...]
@@ -50,14 +50,14 @@ def draw_text(
 ) -> Text:
     """Return the words of `prefix`, and at most `words` words drawn after them.
 
-    Spec: WS-4, WS-7. Of a GPST or a GPT-2, `context` are whole sentences before the prefix. The words are fewer where
-    the text ends, or where the context of the model is full. Without `sync` every action is drawn by itself, among the
-    `top_k` best of all.
+    Spec: WS-4, WS-7. For a GPST or a GPT-2, `context` are whole sentences before the prefix. There are fewer words if
+    the text ends earlier, or if the context of the model is full. Without `sync` every action is drawn by itself, among
+    the `top_k` best of all actions.
 
     Raises
     ------
     ValueError
-        If the model writes no texts; as `accel.search.word_level.sample`.
+        If the model writes no texts, and as `accel.search.word_level.sample`.
     OptionError
         If an option is too small, or not for this model; if the model cannot read the prefix or the context.
     """

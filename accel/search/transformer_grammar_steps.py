@@ -1,9 +1,9 @@
-"""TG and the two TXL one action after another, for many hypotheses at once, without reading again what they share.
+"""TG and the two TXL one action after another, for many hypotheses at once; positions that they share are read once.
 
-Mirrors `refimpl.transformer_grammars.model.token_logps` (clause TG-6), one position at a time. The keys and values of
-all layers at a position are a row of arrays; a hypothesis is a list of numbers of rows, which it shares with others:
-those on its stack, and those of its segment and memory. A closing non-terminal is two positions, read in one pass.
-Memory: a row for every position of the hypotheses, shared ones once, and of any since the last `keep`.
+Mirrors `refimpl.transformer_grammars.model.token_logps` (clause TG-6), one position at a time. Every position has a row
+in several arrays, the keys and values of all layers. A hypothesis is two lists of row numbers: the rows on its stack,
+and those of its segment and memory. Hypotheses share rows. A closing non-terminal is two positions, read in one pass.
+Memory: a row for every different position of the hypotheses, and for every position read since the last `keep`.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from refimpl.trees import ActionType
 
 ONT, T, CNT1, CNT2 = ActionType
 LOST = -1
-"""In place of a row of the stack that the memory did not keep."""
+"""Stands for a row of the stack that the memory did not keep."""
 
 
 class State(NamedTuple):
-    """Where R sequences of actions have led; after none of them, the start symbol has to be read."""
+    """The states after R sequences of actions; the start symbol has to be read first after an empty sequence."""
 
-    position: np.ndarray  # [R] how many have been read
-    context: Lists  # rows of the memory, then of the segment so far, where all of them may be read
-    stack: Lists  # rows of what is on it
-    opens: Lists  # where on the stack the constituents begin that are open
+    position: np.ndarray  # [R] how many positions have been read
+    context: Lists  # rows of the memory, then of the segment so far; empty if the model needs the stack only
+    stack: Lists  # rows of the positions on the stack
+    opens: Lists  # where on the stack the open constituents begin
 
 
 def no_actions(count: int) -> State:
-    """Return the states of so many sequences without any actions."""
+    """Return the states of `count` sequences without any actions."""
     none = lists([()] * count)
     return State(np.zeros(count, np.int64), none, none, none)
 
 
-Edges = tuple[np.ndarray, np.ndarray, np.ndarray]  # how many each position has; their rows and relative positions
+Edges = tuple[np.ndarray, np.ndarray, np.ndarray]  # how many rows a position sees; their numbers; relative positions
 Job = tuple[str, slice, dict[bool, tuple[Array, Array, Array]]]
-"""Whose parameters; at which of the new rows; what they see, as `sparse_attention` takes it."""
+"""The name of an attention, the new rows that it serves, and what its heads see, as `sparse_attention` takes it."""
 
 
 class Steps:
-    """A model that reads actions, and says how probable each is as the next one."""
+    """A model that reads actions, and returns the log-probability of every next action."""
 
     def __init__(
         self, ops: ModuleType, config: Config, parameters: Mapping[str, Array], types: Sequence[int] | np.ndarray
@@ -63,15 +63,15 @@ class Steps:
         self._tables = self._relative_tables()
         self._rows: dict[str, Array] = {}  # keys and values, by name
         self._places = np.zeros(0, np.int64)  # of rows on a stack: depths or, with linear positions, positions
-        self.size = self._room = 0  # rows that are used, and that there are
+        self.size = self._room = 0  # rows in use, and rows that the arrays have
 
     def read(self, before: State, actions: np.ndarray) -> tuple[State, Array]:
-        """Return R states one action later, and what the probabilities there are made of [R, d].
+        """Return the R states after one more action each, and the hidden states there [R, d], for `logps`.
 
         Raises ValueError for a closing non-terminal where no constituent is open.
         """
         kinds, xp = self._types[actions], self._tape.xp
-        composing = np.flatnonzero((kinds == CNT1) & self._has_stack)  # they are read twice, first to compose
+        composing = np.flatnonzero((kinds == CNT1) & self._has_stack)  # these are read twice, first to compose
         first, count = len(composing), len(composing) + len(actions)
         numbers = np.arange(self.size, self.size + count, dtype=np.int32)
         self.size += count
@@ -91,7 +91,7 @@ class Steps:
         return states, h.value[first:]
 
     def logps_of(self, hidden: Array, actions: np.ndarray) -> np.ndarray:
-        """Return log p of some actions [R, C] after what `read` returned [R, d]: float64, on the host."""
+        """Return log p of some actions [R, C] from the hidden states of `read` [R, d]: float64, on the host."""
         xp, p = self._tape.xp, self._p
         table, bias, is_used = p["embedding"].value, p["output_bias"].value, np.zeros(len(p["output_bias"].value), bool)
         is_used[actions] = True
@@ -105,7 +105,7 @@ class Steps:
         return logps + np.where(logits < most, logits - most, 0.0)
 
     def logps(self, hidden: Array) -> Array:
-        """Return log p of every action [R, V] after what `read` returned [R, d]."""
+        """Return log p of every action [R, V] from the hidden states of `read` [R, d]."""
         xp, p = self._tape.xp, self._p
         logits = xp.matmul(hidden, p["embedding"].value.T)
         logits += p["output_bias"].value
@@ -114,7 +114,7 @@ class Steps:
         return logits
 
     def keep(self, states: State) -> State:
-        """Forget the rows of all other states, and return these with the new numbers of theirs."""
+        """Delete all rows that these states do not use, and return the states with the new numbers of their rows."""
         is_used = np.zeros(self.size + 1, bool)
         for numbers in (states.context, states.stack):
             is_used[numbers.joined()] = True
@@ -126,9 +126,9 @@ class Steps:
         return states._replace(context=renumbered(states.context, is_used), stack=renumbered(states.stack, is_used))
 
     def _after(self, state: State, kinds: np.ndarray, rows: np.ndarray) -> tuple[State, dict[bool, Edges]]:
-        """Return the states after one more position of these rows, and what is seen there. Mirrors SC-1 and SC-3.
+        """Return the states after one more position each, and what these positions see. Mirrors SC-1 and SC-3.
 
-        Positions are of one kind, CNT1, or of all others.
+        `rows` are the rows of the positions. Either all of `kinds` are CNT1, or none is.
         """
         edges = {}
         position, context, stack, opens = self._next_segment(state)
@@ -152,7 +152,7 @@ class Steps:
         return State(position + 1, context, stack, opens), edges
 
     def _next_segment(self, state: State) -> State:
-        """Return the states; where a segment ends, with its memory in place of that. Mirrors clause SEG-3."""
+        """Return the states; where a segment ends, the memory takes the place of the segment. Mirrors clause SEG-3."""
         most = self.config.memory_length
         ends = np.flatnonzero((state.position > 0) & (state.position % self.config.segment_length == 0))
         if not len(ends):
@@ -170,7 +170,7 @@ class Steps:
         return _replaced(state, ends, renewed)
 
     def _stack_edges(self, stack: Lists, begins: np.ndarray, places: np.ndarray) -> Edges:
-        """Return the edges of the heads that obey the rules: to what is on the stack from `begins` on."""
+        """Return the edges of the heads that follow the STACK/COMPOSE rules, to the stack's rows from `begins` on."""
         is_seen = stack.where() & (stack.values != LOST) & (np.arange(stack.values.shape[1]) >= begins[:, None])
         rows, sizes = stack.values[is_seen], is_seen.sum(axis=1)
         relative = np.repeat(places, sizes) - self._places[rows]
@@ -180,7 +180,7 @@ class Steps:
         return sizes, rows, relative.astype(np.int32)
 
     def _jobs(self, edges: Mapping[str, Mapping[bool, Edges]], first: int) -> list[Job]:
-        """Return what attention there is: with one set of parameters at all positions, or with two at some each."""
+        """Return the attentions to compute: one for all positions, or two with separate parameters and positions."""
         places = {"compose_attention": slice(0, first), "attention": slice(first, None)}
         of_names = {name: [edges[name]] for name in edges}
         if len(self._attentions) == 1:
@@ -196,7 +196,7 @@ class Steps:
         return jobs
 
     def _heads_of(self, layer: int) -> dict[bool, slice]:
-        """Return the heads of a layer that obey the rules (True), and those that see all before."""
+        """Return the heads of a layer that follow the STACK/COMPOSE rules (True), and the others (False)."""
         n_heads, n_restricted = self.config.n_heads, self.config.restricted_heads(layer)
         heads = {True: slice(0, n_restricted), False: slice(n_restricted, n_heads)}
         return {restricted: group for restricted, group in heads.items() if group.start < group.stop}
@@ -244,14 +244,14 @@ class Steps:
         return layer_norm(tape, p, f"layers.{layer}.feed_forward_norm", tape.add(h, output))
 
     def _write(self, name: str, new: slice, rows: Array) -> Array:
-        """Set the new rows under a name, and return all of them."""
+        """Set the new rows of the array of that name, and return the whole array."""
         if name not in self._rows:
             self._rows[name] = self._tape.xp.zeros((self._room, *rows.shape[1:]), rows.dtype)
         self._rows[name][new] = rows
         return self._rows[name]
 
     def _make_room(self) -> None:
-        """Make room for twice the rows that there are, where it does not suffice for those."""
+        """If the arrays have fewer rows than are in use, give them twice the number in use."""
         if self.size > self._room:
             more = 2 * self.size - self._room
             for name, rows in self._rows.items():

@@ -1,4 +1,4 @@
-"""The sentences that an encoder-decoder writes for others, from words to words."""
+"""Translations by an encoder-decoder, from words to words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Translation:
     ----------
     words : tuple of str
     limit : int or None
-        The number of tokens at which the search gave up before the target ended; None: it has an end.
+        The number of tokens at which the search gave up before the target ended; None if the target ended.
     separator : str
         What stands between the words: nothing between characters.
     """
@@ -48,7 +48,8 @@ def translations(
     Raises
     ------
     ValueError
-        If the model writes no translations; as `encode_words`; OptionError for an option that is none, or out of range.
+        If the model writes no translations, and as `encode_words`. OptionError for an unknown option, or a value out
+        of range.
     """
     require(model, TRANSLATIONS)
     _check(search)

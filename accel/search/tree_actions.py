@@ -1,8 +1,8 @@
 """The actions of TG and the two TXL for the word-level search: words, labels that open, the label that closes.
 
 Mirrors `refimpl.word_level_search.tree_actions` (clause WS-5), for many hypotheses of many sentences at once. A TXL
-(terminals) has no constituents: words alone are possible, and the end. Of a model of documents a sentence is the first
-of one (MARG-6, point g): the document is open, and the tree is complete when the sentence is.
+(terminals) has no constituents: only words and the end are possible. For a model of documents, every sentence is the
+first of a document (MARG-6, point g): the document is open, and the tree is complete when the sentence is.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from accel.trained.words import before_sentence
 
 
 class TreeActions:
-    """A TG or a TXL with sentences, or with the beginning of one text; see `accel.search.pools.Actions`.
+    """A TG or a TXL with sentences to search, or with the beginning of a text; see `accel.search.pools.Actions`.
 
-    `others` are models of the same vocabulary and the same actions, with which it makes an ensemble.
+    `others` are models of the same vocabulary and the same actions, with which the model forms an ensemble.
     """
 
     def __init__(
@@ -92,14 +92,14 @@ class TreeActions:
                     actions - self._first_label)  # fmt: skip
 
     def _next_words(self, pool: Pool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the next word, and whether it is possible, it continues a word, and there is one [R, 1]."""
+        """Return the next token, and whether it is possible, whether it continues a word, whether it exists [R, 1]."""
         more = (pool.n_words < self._lengths[pool.owners])[:, None]
         words = self._words[pool.owners, pool.n_words][:, None].astype(np.int64)
         is_within = more & ~self._begins_word[words]
         return words, more & (~is_within | self._follow_word(pool)), is_within, more
 
     def _best_words(self, pool: Pool, logps: Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return the most probable words of any, and whether they are possible [R, W]."""
+        """Return the most probable of all words [R, W], and whether each is possible [R, W]."""
         xp, first = self._xp, 2 if self._has_trees else END_ID
         terminals = np.arange(first, self._first_label)
         is_drawn = (pool.n_words > self._lengths[0])[:, None]  # the prefix ends with whole words
@@ -114,7 +114,7 @@ class TreeActions:
         return is_terminal[:, None]
 
     def _n_opens(self, pool: Pool) -> np.ndarray:
-        """Return how many of the last actions open a constituent, up to `max_opens` of them [R, 1]."""
+        """Return how many of the last actions, without a gap, open a constituent, at most `max_opens` [R, 1]."""
         columns = pool.actions.sizes[:, None] - 1 - np.arange(self._limits.max_opens)
         actions = np.take_along_axis(pool.actions.values, columns.clip(0), axis=1) - self._first_label
         opens = (columns >= 0) & (actions >= 0) & (actions < self._n_labels)
@@ -122,7 +122,7 @@ class TreeActions:
         return counts
 
     def _check(self, name: str, sentence: Sequence[int]) -> None:
-        """Raise ValueError for a sentence that is empty, holds what is no terminal, or begins within a word."""
+        """Raise ValueError for a sentence that is empty, has a token that is no terminal, or begins within a word."""
         if not len(sentence) and not self._more:
             raise ValueError(f"{name}: no words")
         for n, word in enumerate(sentence):

@@ -1,7 +1,7 @@
 """Search that compares hypotheses of equally many words, for many sentences at once: parses, surprisals, samples.
 
-Mirrors `refimpl.word_level_search` (clauses WS-2 to WS-4, WS-6, WS-7), with GPST, GPT-2, TG or TXL as its model. The
-hypotheses of all sentences that lack the next word are continued together, one action a step.
+Mirrors `refimpl.word_level_search` (clauses WS-2 to WS-4, WS-6, WS-7), with GPST, GPT-2, TG or TXL as its model. In a
+step, all hypotheses of all sentences that do not have the next word yet get one more action.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from accel.trained.opening import Model
 
 
 def limits_of(beam: int = 100, word_beam: int | None = None, fast_track: int | None = None, **most: Any) -> Limits:
-    """Return the limits of a search by WS-6; by default a tenth of the beam is kept of a word, a twentieth fast."""
+    """Return the limits of a search by WS-6; by default `word_beam` is a tenth of `beam`, `fast_track` a twentieth."""
     of_word = max(beam // 10, 1) if word_beam is None else word_beam
     return Limits(beam, of_word, beam // 20 if fast_track is None else fast_track, **most)
 
@@ -42,26 +42,26 @@ def word_level_search(
     contexts: Sequence[Context] | None = None,
     **ensemble: Any,
 ) -> list[Parses]:
-    """Return what the reference returns for every sentence; where nothing is possible, no hypotheses, and -inf.
+    """Return the parses of every sentence, as the reference does; no hypotheses and -inf where none is possible.
 
     Parameters
     ----------
     complete : bool
-        False: hypotheses end with their last word, where prefixes alone are wanted.
+        False: hypotheses end with their last word, for callers that need the prefixes only.
     sync : bool
-        False: the best are kept after every action, instead of every word (ablation); no prefixes.
+        False: the best hypotheses are chosen after every action instead of every word (ablation); no `prefix_logps`.
     begins_word : sequence of sequences of bool, or None
-        Of a GPST: where words of several pieces begin. No constituent then has a part of one and something outside it.
+        For a GPST: which tokens begin a word. No constituent then has a part of a word and something outside it.
     contexts : sequence of sequences of sentences, or None
-        Of a GPST or a GPT-2: the whole sentences before each one, which are read with the trees that they induce.
+        For a GPST or a GPT-2: the whole sentences before each sentence, read with the trees that they induce.
     ensemble
-        Of a TG or a TXL: `others` and `ensemble`, as `TreeActions` takes them.
+        For a TG or a TXL: `others` and `ensemble`, as `TreeActions` takes them.
 
     Raises
     ------
     ValueError
-        If the model has no such trees, a sentence is empty, has more words than there is room for, or one that the
-        model does not know, or a log-probability is NaN or above 0.
+        If the model has no such trees; if a sentence is empty, too long for the model, or has a word that the model
+        does not know; if a log-probability is NaN or above 0.
     """
     if not can(model, CONTEXTS):
         require(model, LABELLED_TREES)
@@ -94,7 +94,7 @@ def _alike(
 ) -> list[int]:
     """Return for every sentence the first one with the same words up to word t, after which both end or both go on.
 
-    Their hypotheses are the same. Sentences after a context are like no others.
+    Both then have the same hypotheses. A sentence after a context is never equal to another.
 
     >>> _alike([[3, 4, 5], [3, 4], [3, 4, 6], [3, 4]], 1, None, None)
     [0, 1, 0, 1]
@@ -122,10 +122,10 @@ def surprisals(
     contexts: Sequence[Context] | None = None,
     **ensemble: Any,
 ) -> Iterator[list[float]]:
-    """Yield for every sentence how unexpected each of its words is after those before it, in bits.
+    """Yield for every sentence the surprisals of its words, in bits.
 
-    Spec: WS-3, WS-7. The sums over the hypotheses of `word_level_search`, with its errors. Infinite from the first word
-    on that no hypothesis can reach.
+    Spec: WS-3, WS-7. They follow from sums over the hypotheses of `word_level_search`, with the same errors, and are
+    infinite from the first word on that no hypothesis can reach.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size: {batch_size} is below 1")
@@ -150,14 +150,14 @@ def sample(
 ) -> Iterator[tuple[int, ...]]:
     """Yield the actions of a text after every word that is drawn, until its root is closed or its end is drawn.
 
-    Spec: WS-4, WS-7. The words of the prefix come first, and are parsed without drawing. Of a GPST or a GPT-2 the end
+    Spec: WS-4, WS-7. The words of the prefix come first, and are parsed without drawing. For a GPST or a GPT-2 the end
     is the word `end`, and whole sentences may come before the prefix (`context`). Without `sync` every action is drawn
     by itself, among the best of all that may come next.
 
     Raises
     ------
     ValueError
-        As `word_level_search`; if nothing is possible, or the text becomes longer than a context.
+        As `word_level_search`; if no action is possible, or the text becomes longer than a context.
     """
     contexts = [context] if can(model, CONTEXTS) else None
     actions = _actions(ops, model, [prefix], limits, more=True, end=end, contexts=contexts)
@@ -180,7 +180,7 @@ def _actions(
     end: int | None = None, contexts: Sequence[Context] | None = None,
     begins_word: Sequence[Sequence[bool]] | None = None, **ensemble: Any,
 ) -> Actions:  # fmt: skip
-    """Return the model with sentences; `more`: with the beginning of one text, which any words may follow."""
+    """Return the model with its sentences; with `more`, with the beginning of one text, which any words may follow."""
     if can(model, CONTEXTS):
         if ensemble.get("others"):
             raise ValueError(f"{model.path}: a GPST or a GPT-2 makes no ensemble")
@@ -193,13 +193,13 @@ def _actions(
 
 
 class _Search:
-    """Continues the hypotheses of several sentences, those that lack a word all at once."""
+    """Continues the hypotheses of several sentences, all that lack the next word at once."""
 
     def __init__(self, actions: Actions, limits: Limits, n_sentences: int) -> None:
         self._actions, self._limits, self._n_sentences, self._n_kept = actions, limits, n_sentences, 0
 
     def advance(self, pool: Pool, targets: np.ndarray) -> Pool:
-        """Return the best hypotheses of every sentence that have so many words [B], or are complete."""
+        """Return the best hypotheses of every sentence that are complete or have `targets` [B] words."""
         limits = self._limits
         is_done = pool.complete | (pool.n_words >= targets[pool.owners])
         results, others = taken(pool, is_done), taken(pool, ~is_done)
@@ -218,9 +218,9 @@ class _Search:
         return results.best(limits.word_beam or limits.beam)
 
     def _settled(self, results: Pool, others: Pool) -> np.ndarray:
-        """Return the sentences for which no other hypothesis can still be among the best [B].
+        """Return whether none of a sentence's `others` can still be among its best hypotheses, bool [B].
 
-        None becomes more probable, and of equal ones those that were done before stay.
+        No hypothesis becomes more probable, and of equal hypotheses those in `results` stay.
         """
         count = self._limits.word_beam or self._limits.beam
         best = results.best(count)
@@ -233,15 +233,15 @@ class _Search:
         return settled
 
     def add_action(self, pool: Pool) -> Pool:
-        """Return the best hypotheses of every sentence that are one action longer, with a word or without."""
+        """Return the best of every sentence's hypotheses after one more action, whether it is a word or not."""
         never = np.zeros(self._n_sentences, bool)
         (pool,) = self._forget(joined(self._continue(pool, taken(pool, slice(0)), never)))
         return pool.best(None)
 
     def _continue(self, pool: Pool, rivals: Pool, words_end: np.ndarray) -> tuple[Pool, Pool]:
-        """Return the best of every sentence, one action longer, and of its rivals: done ones, and the others.
+        """Return the best of every sentence's rivals and hypotheses after one more action: those done, and the others.
 
-        Those with a word are done in sentences for which `words_end` [B] says so.
+        Rivals and complete hypotheses are done. Where `words_end` [B] is true, so are hypotheses with a new word.
         """
         step = self._actions.explore(pool)
         _check(pool, step)
@@ -266,7 +266,7 @@ class _Search:
         return taken(hypotheses, place[has_ended]), taken(hypotheses, place[~has_ended])
 
     def _forget(self, *pools: Pool) -> Sequence[Pool]:
-        """Return the pools; what no longer belongs to any hypothesis is forgotten, once it is half of all."""
+        """Return the pools; if the rows have doubled since the last deletion, delete the rows that no pool uses."""
         if self._actions.size <= 2 * self._n_kept:
             return pools
         states = self._actions.keep(joined([pool.before for pool in pools]))
@@ -277,7 +277,7 @@ class _Search:
 
 
 def _count(mask: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Return how many are true up to each place, from the first place of its sentence on."""
+    """Return how many are true from the first place of the sentence up to and including each place."""
     total = np.cumsum(mask)
     counts: np.ndarray = total - (total - mask)[first]
     return counts

@@ -17,14 +17,14 @@ def open(path: str | Path, backend: str = "cpu") -> TrainedModel:
     Parameters
     ----------
     path : str or Path
-        A run's directory, of which the best checkpoint is opened, or else the newest; a checkpoint in it; or a folder
-        that `grove export` wrote.
+        A run's directory, whose best checkpoint is opened, or else the newest; a checkpoint of a run; or a folder that
+        `grove export` wrote.
     backend : "ref", "cpu" or "cuda"
 
     Raises
     ------
     CheckpointError
-        If that is no run; the one line of the message says what is missing.
+        If `path` is none of these; the one line of the message says what is missing.
     BackendUnavailable
         If the backend cannot run here.
     """

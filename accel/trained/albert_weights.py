@@ -1,7 +1,7 @@
 """The weights of a published ALBERT: a folder with config.json, its tensors and its SentencePiece model.
 
-Tensors have the names of the `transformers` package, with "albert." before them or without; the heads that a published
-model may have besides are left out, but for that of masked tokens.
+Tensors have the names of the `transformers` package, with or without the prefix "albert.". The heads that a published
+model may also have are left out, except the head for masked tokens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from accel.trained.torch_file import read_torch_file
 from accel.training.checkpoint import CheckpointError, Tensors
 
 HEADS = ("pooler", "narrow", "output_bias")
-"""The beginnings of the names of parameters that a file may lack."""
+"""The prefixes of the names of parameters that a file may lack."""
 FILES = ("model.safetensors", "pytorch_model.bin")
 _PIECES = "spiece.model"
 _LAYER = "encoder.albert_layer_groups.0.albert_layers.0."
@@ -88,7 +88,7 @@ def read_albert(folder: Path) -> tuple[Config, Tensors, AlbertPieces]:
 
 
 def published_name(name: str) -> tuple[str, bool]:
-    """Return the published name of a parameter, and whether its axes are in the other order.
+    """Return the published name of a parameter, and whether the published tensor is the transpose.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def _pieces(folder: Path) -> AlbertPieces:
 
 
 def _tensors(folder: Path) -> tuple[Path, Tensors]:
-    """Return the file of the tensors, and the tensors by their names without "albert."."""
+    """Return the path of the file with the tensors, and the tensors by their names without "albert."."""
     path = next((folder / name for name in FILES if (folder / name).exists()), None)
     if path is None:
         raise CheckpointError(f"{folder}: has neither {' nor '.join(FILES)}")

@@ -26,14 +26,14 @@ _OF_MODEL = ("model", "config", "vocabulary", "training", "step")
 
 
 def export(model: Model, directory: Path, card: str, options: Mapping[str, Any]) -> None:
-    """Write the folder of an opened model; afterwards it is complete, or there is none.
+    """Write the folder of an opened model, completely or not at all.
 
-    The options are those of its training; paths are left out.
+    `options` are those of the model's training; paths are left out.
 
     Raises
     ------
     FileExistsError
-        If there is something else of that name.
+        If `directory` exists and is not an empty directory.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise FileExistsError(17, "exists already; name a new folder", str(directory))
@@ -70,7 +70,7 @@ def state_of(model: Model) -> dict[str, Any]:
 
 
 def without_paths(value: Any) -> Any:
-    """Return the value of an option; None for an absolute path, and a list without them.
+    """Return the value of an option; None for an absolute path, and a list without its absolute paths.
 
     Examples
     --------

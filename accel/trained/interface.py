@@ -1,7 +1,7 @@
 """The Python interface: what a trained model of any kind can do, by the functions that the commands of `grove` use.
 
-A string is a sentence, whose words stand between blanks; a sentence may also be given by its words. A file is a `Path`.
-What a model cannot do is refused with a `ValueError` that names the kinds of models that can.
+A string is a sentence, whose words are separated by blanks; a list of words is a sentence, too. A file is a `Path`.
+What a model cannot do raises a `ValueError` that names the kinds of models that can.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def open_trained(path: str | Path, backend: str) -> TrainedModel:
 
 
 class TrainedModel(Scorer):
-    """A trained model, ready to be used: it scores what is given (`Scorer`), parses, writes and translates."""
+    """A trained model, ready to be used: it scores words and trees (`Scorer`), parses, writes texts and translates."""
 
     def __repr__(self) -> str:
         return f"TrainedModel({str(self.path)!r}, kind={self.kind!r})"
@@ -39,8 +39,8 @@ class TrainedModel(Scorer):
     def parse(self, batch: Batch, *, batch_size: int | None = None, **options: Any) -> list[Tree | None]:
         """Return the best tree of every sentence, with labels if the model knows any; None if a search finds none.
 
-        Options are those of `grove parse`: `layer` and `split` of distances, `max_height` of a chart, `mode`, `beam`
-        and `sync` of a GPST, search options of a TG or a TXL (CC).
+        Options are those of `grove parse`: `layer` and `split` for distances, `max_height` for a chart, `mode`, `beam`
+        and `sync` for a GPST, search options for a TG or a TXL (CC).
         """
         best_trees.check_options(self.model, options)
         labelled = can(self.model, TREE_LOGPS) or can(self.model, PROPOSALS)
@@ -63,7 +63,7 @@ class TrainedModel(Scorer):
     ) -> Text:  # fmt: skip
         """Return a text of at most `words` words after the prefix; each is drawn from the `top_k` best parses.
 
-        `context` are whole sentences before the prefix, of a GPST or a GPT-2. Without `sync` every action is drawn by
+        `context` are whole sentences before the prefix, for a GPST or a GPT-2. Without `sync` every action is drawn by
         itself.
         """
         [prefix_words] = sentences_of(self.model, [prefix])
@@ -72,14 +72,14 @@ class TrainedModel(Scorer):
         return draw_text(self.ops, self.model, prefix_words, context=before, **options)
 
     def translate(self, batch: Batch, **search: Any) -> list[Translation]:
-        """Return what an encoder-decoder writes for every sentence.
+        """Return the translation of every sentence by an encoder-decoder.
 
         Options are those of `grove translate`: `beam`, `length_penalty`, `extra_length`, `batch_size`.
         """
         return translations(self.ops, self.model, sentences_of(self.model, batch), **search)
 
     def embed(self, batch: Batch, *, batch_size: int = 64) -> list[Embedding]:
-        """Return the inside vectors of all words and constituents of every sentence, of a GPST."""
+        """Return the inside vectors of all words and constituents of every sentence, from a GPST."""
         require(self.model, GPST_TREES)
         words = sentences_of(self.model, batch)
         check_each(words, lambda sentence: encode_words(self.model, sentence))

@@ -41,14 +41,14 @@ class Model:
     config: Any  # the `Config` of its module
     parameters: dict[str, Array]
     vocabulary: (
-        Any  # `Vocabulary` if the model reads trees or writes sentences, `AlbertPieces` of an ALBERT, else `Words`
+        Any  # `Vocabulary` if the model reads trees or writes sentences, `AlbertPieces` for an ALBERT, else `Words`
     )
     reading: Reading | None  # of trees
     module: ModuleType = transformer_grammar  # of accel.models
 
 
 def checkpoint_of(path: Path) -> Path:
-    """Return the checkpoint to open: of a directory the best one, else the newest, else the exported weights.
+    """Return the checkpoint to open: in a directory the best one, else the newest, else the exported weights.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def configuration(path: Path, state: dict[str, Any]) -> tuple[ModuleType, Any]:
     Raises
     ------
     CheckpointError
-        If the state is that of no model.
+        If the state does not describe a model.
     """
     name = state.get("model", "transformer_grammar")
     if name not in MODELS:
@@ -106,7 +106,7 @@ def open_model(ops: ModuleType, path: str | Path) -> Model:
     if state.get("vocabulary") != digest(vocabulary) or len(vocabulary) != config.vocabulary_size:
         raise CheckpointError(f"{path}: was trained with another vocabulary than {path.parent / VOCABULARY}")
     reading, _ = load_settings(path.parent)
-    if reading is not None:  # a training leaves out trees without tags, its model does not
+    if reading is not None:  # training may leave out trees without tags; the trained model reads them
         reading = replace(reading, leave_out_untagged=False)
     content = checkpoint.load(path, module.parameter_shapes(config))
     frozen = module.frozen_shapes(config) if hasattr(module, "frozen_shapes") else {}

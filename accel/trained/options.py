@@ -10,7 +10,7 @@ _TYPED = {"sync": "--no-sync"}  # other options are typed as they are named
 class OptionError(ValueError):
     """An option, its value unless that is None, and why it is refused.
 
-    In Python the option has the name of the argument. `typed` has it as `grove` takes it.
+    In Python the option has the name of the argument. `typed` returns the message with the name that `grove` takes.
 
     Examples
     --------

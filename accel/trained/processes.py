@@ -1,7 +1,7 @@
 """Work with a trained model by several processes of one thread each.
 
-A search has products and kernels of a few microseconds, and a team of threads takes longer to wake than they take. The
-processes share the parameters, and whatever else there was in memory when they began.
+The products and kernels of a search take a few microseconds each, less than a team of threads takes to wake. The
+processes share the parameters and everything else that was in memory when they began.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ R = TypeVar("R")
 
 
 def results(function: Callable[[T], R], items: Iterable[T], ops: ModuleType, count: int) -> Iterator[R]:
-    """Yield what a function returns for every item, in order; with a count above 1 each item is given to a process.
+    """Yield what a function returns for every item, in order; if `count` is above 1, that many processes compute.
 
-    Items and results are pickled. The first item is computed before the other processes
-    begin, so that they find its kernels compiled. An error in one of them is raised here.
+    Items and results are pickled. The first item is computed before the other processes begin, so that they find its
+    kernels compiled. An error in a process is raised here.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def results(function: Callable[[T], R], items: Iterable[T], ops: ModuleType, cou
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Compute with one thread, and then with as many as before."""
+    """Compute with one thread inside the context, and afterwards with as many as before."""
     from numba import get_num_threads
 
     from accel.cpu.support.threads import use_threads
@@ -60,7 +60,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _forked(function: Callable[[T], R], items: Iterable[T], count: int) -> Iterator[R]:
-    """Yield the results of the items in order, computed by as many processes, each of which has one item at a time."""
+    """Yield the results of the items in order, computed by `count` processes, each of which has one item at a time."""
     context, links = get_context("fork"), list[Connection]()
     waiting, finished, queue, number = dict[Connection, int](), dict[int, R](), enumerate(items), 0
 
@@ -95,7 +95,7 @@ def _forked(function: Callable[[T], R], items: Iterable[T], count: int) -> Itera
                 number += 1
     finally:
         for link in links:
-            link.close()  # upon which its process ends
+            link.close()  # this ends its process
 
 
 def _work(function: Callable[[T], R], link: Connection, of_parent: list[Connection]) -> None:

@@ -1,8 +1,8 @@
 """Language models trained with the released code of ON-LSTM and FastTrees.
 
-Their tensors have PyTorch's names, in a safetensors file: `encoder.weight`, which is the output layer's too,
+Their tensors have PyTorch's names, in a safetensors file: `encoder.weight`, which the output layer shares,
 `decoder.bias`, and for every layer `rnn.cells.0.ih.0.weight`, `rnn.cells.0.hh.weight` with their biases and
-`rnn.convnet.0.conv1.weight`. Rows are in our order already.
+`rnn.convnet.0.conv1.weight`. The rows have the same order as in Grove.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DUPLICATES = ("decoder.weight", ".net.0.weight", ".net.0.bias")  # second names
 
 
 def read_released(path: Path, kind: str) -> tuple[Config, Tensors]:
-    """Return the configuration of released weights of that kind, as far as the weights show it, and the weights.
+    """Return the configuration of released weights of that kind, as far as their shapes show it, and the weights.
 
     Dropout rates are those of the paper. The released Faster FastTrees hold hidden-to-hidden weights that they do not
     use; these are left out. The convolution is the released one.

@@ -1,4 +1,4 @@
-"""What a trained model says of words and trees that are given: scores, surprisals, perplexities."""
+"""Scores, surprisals and perplexities that a trained model gives to words and trees."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def _unpickled(kind: type[Scorer], backend: str, module: str, weights: dict[str,
 class Scorer:
     """A trained model and the backend that it computes on.
 
-    Search options, as keywords `beam`, `word_beam`, `fast_track`, `max_open` and `max_opens`, are those of
-    `grove surprisal`: `beam` for a GPST (20), all of them for a TG or a TXL (CC) (beam: 100). Of these models
-    the log p of the first words of a sentence is summed over the parses that a search keeps, a lower bound; the score
-    of a word is the difference of two such bounds. Scores of all other models are exact. A word
-    that no parse of the search reaches, and all words after it, have probability 0.
+    Search options are the keywords `beam`, `word_beam`, `fast_track`, `max_open` and `max_opens`, as in
+    `grove surprisal`: `beam` for a GPST (default 20), all of them for a TG or a TXL (CC) (default beam 100). For these
+    models the log p of the first words of a sentence is a sum over the parses that a search keeps, a lower bound; the
+    score of a word is the difference of two such bounds. Scores of all other models are exact. A word that no parse of
+    the search reaches, and all words after it, have probability 0.
     """
 
     ops: ModuleType
     model: Model
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Modules are pickled by their names, and the weights as NumPy arrays."""
+        """Return what pickle stores: modules by their names, and the weights as NumPy arrays."""
         model = self.model
         weights = {name: host(value) for name, value in model.parameters.items()}
         rest = (model.path, model.config, model.vocabulary, model.reading)
@@ -73,7 +73,7 @@ class Scorer:
 
     @property
     def abilities(self) -> frozenset[str]:
-        """What models of this kind give, in the words of the messages that refuse the rest."""
+        """What models of this kind can give, in the words that error messages use."""
         return ABILITIES[self.kind]
 
     @property
@@ -83,7 +83,7 @@ class Scorer:
 
     @property
     def vocabulary(self) -> Any:
-        """A `Vocabulary` of a model that reads trees or writes sentences, else `Words`."""
+        """A `Vocabulary` if the model reads trees or writes sentences, `AlbertPieces` for an ALBERT, else `Words`."""
         return self.model.vocabulary
 
     @property
@@ -123,11 +123,11 @@ class Scorer:
         Parameters
         ----------
         surprisal : bool
-            -log p.
+            Return -log p.
         prob : bool
-            p.
+            Return p.
         base_two : bool
-            Logarithms to base 2, bits.
+            Return logarithms to base 2, bits.
         """
         words = self._readable(batch)
         surprisals.check_options(self.model, None, None, search)
@@ -162,10 +162,10 @@ class Scorer:
         Parameters
         ----------
         context_lines : int
-            Of a GPST or a GPT-2: read every sentence after up to so many sentences before it in the batch.
+            For a GPST or a GPT-2: read every sentence after up to this many sentences before it in the batch.
         parser, proposals_per_sentence
-            Of a TG or a TXL (CC): sum over the trees that a trained parser proposes (300 of each sentence), in place
-            of a search.
+            For a TG or a TXL (CC): sum over the trees that a trained parser proposes (by default 300 for a sentence),
+            in place of a search.
         batch_size : int
             How many sentences are read side by side; this changes no result beyond rounding.
         """
@@ -197,7 +197,7 @@ class Scorer:
         ensemble: str = "mixture",
         batch_size: int = 64,
     ) -> Floats:
-        """Return log p(words, tree) of every tree [n], nats; of a model of words log p of its words and their end.
+        """Return log p(words, tree) of every tree [n], nats; for a model of words, log p of its words and their end.
 
         Parameters
         ----------
@@ -229,17 +229,17 @@ class Scorer:
         batch_size: int = 64,
         **of_file: Any,
     ) -> Perplexity:
-        """Return the perplexity per word: exact of a model of words, of a model of trees a bound from above.
+        """Return the perplexity per word: exact for a model of words, an upper bound for a model of trees.
 
         Parameters
         ----------
         text : lines, or the path of a text
-            Of a language model of words: running text. Every line ends with `<eos>`, which counts as a word.
+            For a language model of words: running text. Every line ends with `<eos>`, which counts as a word.
         trees : a tree or several, or the path of a treebank
             Every tree is the only proposal for its words.
         proposals : for every sentence its trees, or the path of a file of proposals
         of_file
-            Options of `accel.data.corpora.gathered.gather` for such a file: `numbered`, `gold`, `documents`,
+            Options of `accel.data.corpora.gathered.gather` for a file of proposals: `numbered`, `gold`, `documents`,
             `n_sentences`, `max_words`.
         """
         if sum(source is not None for source in (text, trees, proposals)) != 1:
@@ -259,7 +259,7 @@ class Scorer:
         return word_perplexity(self.ops, models, sentences.path, sentences.proposals, **options)
 
     def _readable(self, batch: Batch, parser: Model | None = None) -> list[list[str]]:
-        """Return the words of every sentence, each of which has surprisals."""
+        """Return the words of every sentence; raise ValueError if the model has no surprisals of them."""
         surprisals.check_surprisals(self.model)
         words = sentences_of(self.model, batch)
         check_each(words, lambda sentence: surprisals.check_words(self.model, sentence, parser))

@@ -1,7 +1,7 @@
-"""The tensors of a file that `torch.save` wrote, without PyTorch and without running what a pickle may ask for.
+"""The tensors of a file that `torch.save` wrote, without PyTorch and without running functions that a pickle names.
 
-Of all that a pickle can name only the few functions and types that tensors are made of are known here; anything else
-is an error. Both formats are read: the archive of PyTorch 1.6 and later, and the stream of pickles before it.
+Only the few functions and types that tensors are made of are accepted in a pickle; any other name is an error. Both
+formats are read: the archive of PyTorch 1.6 and later, and the stream of pickles before it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a stream
 
 
 class _Storage(NamedTuple):
-    """Numbers in a row, which tensors are cut out of; filled in after the pickle has been read."""
+    """A flat array of numbers that tensors are views of; the numbers are read after the pickle."""
 
     key: str
     dtype: Any
@@ -66,7 +66,7 @@ def read_torch_file(path: Path) -> Tensors:
 
 
 def _stream(file: io.BufferedReader) -> Tensors:
-    """Return the tensors of a stream: three pickles of its form, one of the views, one of keys; then the numbers."""
+    """Return the tensors of a stream: three pickles about its format, one of views, one of keys; then the numbers."""
     if _Reader(file).load() != _MAGIC:
         raise ValueError("it does not begin with the number of such files")
     _Reader(file).load(), _Reader(file).load()  # the version, and the sizes of integers
@@ -105,7 +105,7 @@ def _rebuild_parameter(view: _View, *rest: Any) -> _View:
 
 
 class _Reader(pickle.Unpickler):
-    """Reads a pickle of tensors; whatever else it names is refused before anything happens."""
+    """Reads a pickle of tensors; any other name in it raises an error before anything of it is called."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module in ("torch", "torch.storage") and name in _TYPES:

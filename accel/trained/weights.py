@@ -1,4 +1,4 @@
-"""The parameters of a trained model by their names, and a folder that holds the same model with other ones."""
+"""The parameters of a trained model by their names, and a folder that holds the same model with other parameters."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Arrays = dict[str, NDArray[Any]]
 def read_weights(run: str | Path) -> Arrays:
     """Return the parameters of a trained model.
 
-    `run` is a folder that `grove train` or `grove export` wrote, or a checkpoint. Raises CheckpointError if it is none.
+    `run` is a folder that `grove train` or `grove export` wrote, or a checkpoint; if not, CheckpointError is raised.
     """
     return _read(run)[2]
 
 
 def write_weights(run: str | Path, folder: str | Path, weights: Mapping[str, NDArray[Any]]) -> None:
-    """Write a folder that Grove opens: the model of `run` with these weights in place of its own of the same names.
+    """Write a folder that Grove opens: the model of `run`, in which these weights replace those of the same names.
 
     Raises CheckpointError if `run` is no model, ValueError if a weight is none of its parameters, has another shape or
-    is not finite, FileExistsError if there is such a folder.
+    is not finite, FileExistsError if the folder exists.
     """
     path, state, parameters = _read(run)
     for name, weight in weights.items():
@@ -45,7 +45,7 @@ def write_weights(run: str | Path, folder: str | Path, weights: Mapping[str, NDA
     for file in (VOCABULARY, SETTINGS, TABLES):
         if (path.parent / file).exists():
             shutil.copyfile(path.parent / file, folder / file)
-    rest = {key: value for key, value in state.items() if not key.startswith("validation_")}  # not of the new weights
+    rest = {key: value for key, value in state.items() if not key.startswith("validation_")}  # of the old weights
     save(folder / EXPORTED, Checkpoint(parameters, rest))
 
 

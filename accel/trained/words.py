@@ -13,7 +13,7 @@ from accel.trained.opening import Model
 from accel.training.directory import load_settings
 
 Pieces = Sequence[Sequence[int]]
-"""The ids of the words of a sentence, one of each word, or those of its pieces."""
+"""For every word of a sentence its id, or the ids of its pieces."""
 Sentence = str | Sequence[str]
 Batch = str | Sequence[Sentence]
 """One sentence, or several."""
@@ -31,7 +31,7 @@ def line_reader(model: Model) -> Callable[[str], list[str]]:
 
 
 def sentences_of(model: Model, batch: Batch, split: Callable[[str], list[str]] | None = None) -> list[list[str]]:
-    """Return the words of one sentence or several; strings are split by `split`, or as the model reads a line.
+    """Return the words of one sentence or several; strings are split by `split`, or by the model's `line_reader`.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def check_each(sentences: Iterable[list[str]], check: Callable[[list[str]], obje
 def encode_words(
     model: Model, words: Sequence[str], *, generated: bool = False, max_height: int | None = None
 ) -> list[list[int]]:
-    """Return the ids of every word: one, or those of its pieces.
+    """Return the ids of every word: one id, or those of its pieces.
 
     Parameters
     ----------
@@ -112,9 +112,9 @@ def pieces_of(model: Model, words: Sequence[str]) -> list[list[int]]:
 
 
 def before_sentence(model: Model) -> list[int]:
-    """Return the actions that a model of trees reads before a sentence by itself.
+    """Return the actions that a model of trees reads before a sentence that stands alone.
 
-    Of a model of documents it is the action that opens one: the sentence is its first (MARG-6, point g).
+    For a model of documents it is the action that opens a document: the sentence is its first (MARG-6, point g).
     """
     if not can(model, LABELLED_TREES) or model.reading is None or model.reading.documents == "none":
         return []

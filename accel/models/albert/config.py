@@ -17,7 +17,7 @@ KINDS = {"albert": "none", "albert_treeformer": "paper", "albert_treeformer_rele
 
 @dataclass(frozen=True)
 class Config:
-    """One model; the defaults are those of albert-base-v2, but for the vocabulary.
+    """One model; the defaults are those of albert-base-v2, except for the vocabulary.
 
     Raises
     ------
@@ -29,13 +29,13 @@ class Config:
     d_embedding: int = 128
     d_model: int = 768
     d_ff: int = 3072
-    n_layers: int = 12  # how often the one layer is applied
+    n_layers: int = 12  # how many times the one shared layer is applied
     n_heads: int = 12
     n_positions: int = 512  # the most tokens of a sequence
-    activation: str = "gelu_new"  # the tanh formula; gelu: exactly
+    activation: str = "gelu_new"  # "gelu_new": the tanh formula; "gelu": the exact function
     norm_epsilon: float = 1e-12  # of every LayerNorm of ALBERT
     n_classes: int = 0  # 0: predicts masked tokens; 1: a score; above: classes
-    chart: str = "none"  # of phrases over the last layer: none, as Treeformer's paper has it, as its code has it
+    chart: str = "none"  # above the last layer: "none", "paper" (as Treeformer's paper) or "released" (as its code)
     max_height: int = 10  # tokens of the longest phrase; 0: the whole sequence
     across: bool = False  # whether a phrase may hold tokens of both sentences of a pair
     dropout: float = 0.0  # of embeddings and of the output of the attention
@@ -63,7 +63,7 @@ SIZES = {
 def parameter_shapes(config: Config) -> Shapes:
     """Return the name and the shape of every parameter, in the order in which a flat vector holds them.
 
-    A model of masked tokens has the pooler, too, for a classifier that starts from it.
+    A model that predicts masked tokens has the pooler, too, for a classifier that starts from this model.
     """
     e, d, f = config.d_embedding, config.d_model, config.d_ff
     shapes: Shapes = {"embedding": (config.vocabulary_size, e), "position": (config.n_positions, e), "type": (2, e)}
@@ -84,7 +84,7 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
     """Return float32 parameters drawn from the seed.
 
     Matrices and tables are normal with standard deviation 0.02, norms begin as the identity, biases as 0. A chart
-    begins as that of an encoder-decoder.
+    begins as in an encoder-decoder.
     """
     random, parameters = np.random.default_rng(seed), {}
     for name, shape in parameter_shapes(config).items():

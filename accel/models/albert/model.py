@@ -40,7 +40,7 @@ __all__ = [
 ]  # fmt: skip
 
 EPSILON = 1e-5
-"""That of the backends' LayerNorm."""
+"""The epsilon of the backends' LayerNorm."""
 
 
 def encode(ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any) -> Array:
@@ -63,7 +63,7 @@ class _Layout:
     types: Array  # [N] 0, or 1 in the second sentence of a pair
     sequences: Array  # [B+1] where each sequence begins
     sentences: Array  # [S+1] where each sentence begins
-    longest: int  # tokens of a sequence
+    longest: int  # tokens of the longest sequence
 
 
 def _layout(ops: ModuleType, config: Config, batch: Any) -> _Layout:
@@ -105,7 +105,7 @@ def _layer(f: Pass, x: Variable, sequences: Array) -> Variable:
 
 
 def _norm(f: Pass, name: str, x: Variable) -> Variable:
-    """Return the LayerNorm with the epsilon of the model: LAY-1, L3."""
+    """Return the LayerNorm with the model's epsilon, by law L3 of LAY-1."""
     return layer_norm(f.tape, f.p, name, f.tape.scale(x, (EPSILON / f.config.norm_epsilon) ** 0.5))
 
 
@@ -131,7 +131,7 @@ def _logits(f: Pass, pooled: Variable) -> Variable:
 
 
 def _masked_rows(f: Pass, batch: Any) -> tuple[Variable, Array]:
-    """Return a row for every masked token, for the product with the table, and the numbers of these tokens."""
+    """Return a row for every masked token, which the output layer multiplies by the table, and the tokens' numbers."""
     tape, p, xp = f.tape, f.p, f.tape.xp
     rows = xp.flatnonzero(batch.labels >= 0)
     h = tape.take(_encode(f, _layout(tape.ops, f.config, batch)), rows)
@@ -141,7 +141,7 @@ def _masked_rows(f: Pass, batch: Any) -> tuple[Variable, Array]:
 
 
 def _gains(f: Pass, batch: Any) -> Variable:
-    """Return the log-probability of every class or masked token; of a score the negative squared error."""
+    """Return the log-probability of every label, a class or a masked token; for a score, the negative squared error."""
     if not f.config.n_classes:
         h, rows = _masked_rows(f, batch)
         return cross_entropy(f.tape, h, f.p["embedding"], f.p["output_bias"], batch.labels[rows])
@@ -160,7 +160,7 @@ def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array
 
 
 def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
-    """Return the terms of the loss, and whether each label is the most probable one; no score is."""
+    """Return the terms of the loss, and whether each label is the most probable one; always False for scores."""
     xp = f.tape.xp
     if f.config.n_classes == 1:
         return _gains(f, batch).value, xp.zeros(len(batch.labels), bool)

@@ -34,12 +34,12 @@ class Config:
     n_encoder_layers: int = 0  # 0: as many as the decoder has
     n_heads: int = 4
     gate: str = "none"  # after every self-attention: none, position-wise, or after a causal convolution
-    kernel_size: int = 2  # of that convolution; 1: a layer of every row by itself
-    gate_convolutions: str = "shared"  # by the three functions of the gate; or "own": one for each
+    kernel_size: int = 2  # of that convolution; 1: it reads every row by itself
+    gate_convolutions: str = "shared"  # one for all three functions of the gate; "own": one for each function
     chunk_size: int = 1  # features that share a master gate value
-    chart: str = "none"  # of phrases over the encoder's output: none, as Treeformer's paper has it, as its code has it
+    chart: str = "none"  # above the encoder: "none", "paper" (as Treeformer's paper) or "released" (as its code)
     max_height: int = 10  # tokens of the longest phrase; 0: the whole sequence
-    norm: str = "pre"  # LayerNorm of what a sub-layer reads, and one at the end; or post: of every sum
+    norm: str = "pre"  # LayerNorm before every sub-layer and one at the end; "post": after every residual sum
     attention_bias: bool = False  # of the four matrices of every attention
     output_bias: bool = True
     dropout: float = 0.1  # of embeddings and of the terms of residual sums
@@ -136,7 +136,7 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
     """Return float32 parameters drawn from the seed.
 
     Embeddings are normal with standard deviation 1 / sqrt(d), weights uniform within sqrt(6 / (inputs + outputs)),
-    norms begin as the identity, biases as 0; the w of a chart is normal, with standard deviation 1 or, as in the
+    norms begin as the identity, biases as 0. The w of a chart is normal, with standard deviation 1 or, as in the
     released code, 0.02.
     """
     random = np.random.default_rng(seed)

@@ -54,7 +54,10 @@ __all__ = [
 def encode(
     ops: ModuleType, config: Config, parameters: Mapping[str, Array], ids: Array, offsets: Array
 ) -> tuple[Array, Array]:
-    """Return the rows that the decoder attends to, encoded tokens or nodes of a chart, and where each source begins."""
+    """Return the rows that the decoder attends to [S, d], tokens or chart nodes, and where each source begins [B+1].
+
+    The tokens of source b are `ids[offsets[b] : offsets[b + 1]]`.
+    """
     f = _with(scoring(ops, config, parameters))
     memory, bounds = _memory(f, _encode(f, ids, offsets), offsets)
     return memory.value, bounds
@@ -73,14 +76,14 @@ def chart_weights(
 class Past:
     """The decoder's state for hypotheses of equal length, which grow one token at a time."""
 
-    encoded: Array  # [S, d]: the result of `encode`
+    encoded: Array  # [S, d] the rows that `encode` returns
     source_offsets: Array  # [B+1]
     length: int = 0  # tokens so far
-    rows: dict[str, Array] = field(default_factory=dict)  # of every hypothesis: keys, values, convolved rows [R, ., d]
+    rows: dict[str, Array] = field(default_factory=dict)  # [R, length, ...]: keys, values, inputs of convolutions
     crossed: dict[str, list[Variable]] = field(default_factory=dict)  # keys and values of the sources
 
     def extended(self, name: str, new: Array, xp: ModuleType) -> Array:
-        """Return the rows stored under a name [R, ., d], with a new row for each hypothesis."""
+        """Store a new row for each hypothesis under a name, and return all rows of that name [R, length, ...]."""
         self.rows[name] = xp.concatenate([self.rows[name], new[:, None]], axis=1) if name in self.rows else new[:, None]
         return self.rows[name]
 
@@ -91,8 +94,8 @@ def continue_sequences(
 ) -> Array:  # fmt: skip
     """Return the log-probabilities of the next token [R, V] of R hypotheses, each one token longer than before.
 
-    Hypothesis i continues hypothesis `parents[i]` of the last call with token `ids[i]`; those of source b begin at
-    `offsets[b]` [B+1]. The first call does not read `parents`. `on_op` is called with every op.
+    Hypothesis i continues hypothesis `parents[i]` of the last call with token `ids[i]`. The hypotheses of source b
+    begin at `offsets[b]` [B+1]. The first call does not read `parents`. `on_op` is called with every op.
     """
     f, xp = _with(scoring(ops, config, parameters, on_op), past), ops.xp
     past.rows = {name: rows[parents] for name, rows in past.rows.items()}
@@ -150,7 +153,7 @@ def _memory(f: _Layers, encoded: Variable, offsets: Array) -> tuple[Variable, Ar
 
 
 def _nodes(f: _Layers, encoded: Variable, offsets: Array) -> Variable:
-    """Return the nodes of the charts."""
+    """Return the vectors of all nodes of the charts."""
     config, dropped = f.config, (f.config.attention_dropout, f.sites)
     height = config.max_height or None
     return chart.build(f.tape, f.p, config.chart, config.n_heads, encoded, offsets, height, *dropped)[0]

@@ -36,17 +36,17 @@ class Config:
 
     vocabulary_size: int
     kind: str
-    embedding_size: int = 400  # and of the last layer
+    embedding_size: int = 400  # also the width of the last layer
     hidden_size: int = 1150
     n_layers: int = 3
     chunk_size: int = 10
     embedding_dropout: float = 0.1  # of whole words
-    input_dropout: float = 0.5  # of embeddings, the same features at all steps of a column; as the next two
+    input_dropout: float = 0.5  # of embeddings; this rate and the next two: the same features at all steps of a column
     layer_dropout: float = 0.3
     output_dropout: float = 0.45
     weight_drop: float = 0.45
-    alpha: float = 2.0  # of the mean square of the last layer's outputs
-    beta: float = 1.0  # of the mean square of their change from step to step
+    alpha: float = 2.0  # the weight of the mean square of the last layer's outputs
+    beta: float = 1.0  # the weight of the mean square of their change from step to step
     kernel_size: int = 2
     dilation: int = 1
     conv_dropout: float = 0.2
@@ -113,7 +113,10 @@ def penalty(
 
 
 def counts(config: Config, batch: Any) -> dict[str, int]:
-    """Return the numbers of steps and of columns, by which penalties are divided; those of a batch's parts add up."""
+    """Return the numbers of steps and of columns, by which penalties are divided.
+
+    The numbers of the parts of a batch add up to those of the batch.
+    """
     return {"steps": len(batch.ids), "columns": len(batch.offsets) - 1}
 
 
@@ -144,16 +147,17 @@ def _forward(f: Pass, batch: Any, state: list[Array] | None) -> tuple[Variable, 
 
 
 def _changes(h: Array, offsets: Array) -> Array:
-    """Return h_{t+1} - h_t, 0 from one column to the next."""
+    """Return h_{t+1} - h_t [N - 1, H]; it is 0 where step t + 1 is in the next column."""
     change = h[1:] - h[:-1]
     change[offsets[1:-1] - 1] = 0.0
     return change
 
 
 def _penalty_slopes(ops: ModuleType, config: Config, h: Array, offsets: Array, whole: Mapping[str, int]) -> Array:
-    """Return the gradient [N, H] of alpha mean(h^2) + beta mean((h_{t+1} - h_t)^2), the steps of one column, a label.
+    """Return the gradient [N, H] of alpha mean(h^2) + beta mean((h_{t+1} - h_t)^2), times the number of labels.
 
-    The means are those of the whole batch, in which these rows have a part.
+    Both steps of a difference are in the same column. The means are over the whole batch, of which these rows are a
+    part.
     """
     count = (whole["steps"] - whole["columns"]) * h.shape[1]
     of_size, of_change = 2.0 * config.alpha / (whole["steps"] * h.shape[1]), 2.0 * config.beta / max(count, 1)
@@ -171,7 +175,7 @@ def _penalty_slopes(ops: ModuleType, config: Config, h: Array, offsets: Array, w
 
 
 def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
-    """Return -log p of the words. The gradient includes that of the penalties on the last layer, once a label."""
+    """Return -log p of the words. The gradient includes that of `penalty` times the number of labels."""
     logps, h, state = _forward(f, batch, memory)
     whole = f.whole or counts(f.config, batch)
     h.accumulate(_penalty_slopes(f.tape.ops, f.config, h.value, batch.offsets, whole))

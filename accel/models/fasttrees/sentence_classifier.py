@@ -47,7 +47,7 @@ class Config:
     projection_size: int = 0  # of the embedding, for word vectors trained elsewhere; 0: none
     hidden_size: int = 400
     n_layers: int = 1
-    pool: str = "last"  # or "max": of each unit's values at all steps
+    pool: str = "last"  # the last step's state; "max": each unit's greatest value over all steps
     mlp_size: int = 400
     mlp_layers: int = 1
     activation: str = "elu"  # or "relu"
@@ -109,7 +109,7 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def frozen_shapes(config: Config) -> dict[str, tuple[int, ...]]:
-    """Return the name and the shape of every table of word vectors, which is given and not learned."""
+    """Return the name and the shape of every table of word vectors; these tables are not learned."""
     return {f"tables.{k}": (config.vocabulary_size, config.embedding_size) for k in range(config.n_tables)}
 
 
@@ -183,9 +183,9 @@ def _hidden(f: Pass, batch: Any) -> Variable:
 
 
 def _largest(tape: Tape, h: Variable, offsets: Array) -> Variable:
-    """Return the greatest value of every unit in each sentence [S, H]; of equal ones the first has the gradient."""
+    """Return the greatest value of every unit in each sentence [S, H]; of equal values the first gets the gradient."""
     xp, lengths, units = tape.xp, offsets[1:] - offsets[:-1], tape.xp.arange(h.value.shape[1])
-    steps = xp.minimum(xp.arange(int(lengths.max())), lengths[:, None] - 1)  # [S, L], the last one again and again
+    steps = xp.minimum(xp.arange(int(lengths.max())), lengths[:, None] - 1)  # [S, L], the last step is repeated
     rows = offsets[:-1, None] + steps
     largest_rows = xp.take_along_axis(rows, h.value[rows].argmax(axis=1), axis=1)  # [S, H]
 

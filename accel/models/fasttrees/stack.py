@@ -26,7 +26,7 @@ KINDS = ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
 VARIANTS = ("paper", "released")
 CONVOLVED = ("gates", "inputs")
 FORMER = {"convolved": "inputs"}
-"""Settings that runs do not store which are older than them, at their value of that time."""
+"""Settings that older runs do not store, with the values that these runs had."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class StackConfig:
     kernel_size: int = 2  # of Conv. FastTrees, in steps of time
     dilation: int = 1
     conv_dropout: float = 0.2
-    variant: str = "paper"  # "released": Conv. FastTrees slides over the sequences of a batch, as the authors' code
+    variant: str = "paper"  # "released": Conv. FastTrees slides over the sequences of a batch, as in the authors' code
     weight_drop: float = 0.0  # of the hidden-to-hidden weights, if the kind has them
     layer_dropout: float = 0.0  # between layers, the same features at all steps
-    convolved: str = "gates"  # by Conv. FastTrees: the first 2n features of a layer's inputs; or "inputs": all
+    convolved: str = "gates"  # Conv. FastTrees convolves the first 2n features of a layer's inputs; "inputs": all
 
     def __post_init__(self) -> None:
         one = at_least(1)
@@ -115,7 +115,7 @@ def parameter_shapes(config: StackConfig) -> dict[str, tuple[int, ...]]:
 
 
 def initialise(config: StackConfig, random: np.random.Generator) -> dict[str, np.ndarray]:
-    """Return float32 parameters: all uniform within 1 / sqrt(fan-in), biases as the weights they belong to.
+    """Return float32 parameters: all uniform within 1 / sqrt(fan-in), a bias as the weight that it belongs to.
 
     The released convolution has normal weights of standard deviation 0.01.
     """
@@ -155,7 +155,7 @@ def run_stack(
     elif [s.shape for s in state] != [(n_sequences, width) for width in config.state_widths()]:
         raise ValueError(f"state: not that of {n_sequences} sequences in this stack")
     rows, next_state = iter(state), []
-    owner = None  # of every step its sequence, for convolutions
+    owner = None  # the sequence of every step, for convolutions
     if config.kind == "conv_fasttrees":
         owner = xp.searchsorted(offsets, xp.arange(len(x.value)), side="right") - 1
     f = Pass(tape, config, p, sites)
@@ -210,9 +210,9 @@ def _gates(
     window: Array | None,
     sites: DropoutSites,
 ) -> tuple[Variable, Array | None]:
-    """Return the terms of a layer's gates that its inputs give [N, R], and the next window.
+    """Return the terms of a layer's gates that come from its inputs [N, R], and the next window.
 
-    Those of kinds "lstm" and "on_lstm" are without the bias.
+    For the kinds "lstm" and "on_lstm" the terms do not include the bias.
     """
     name, masters = f"cells.{layer}.", 2 * config.n_masters(layer)
     weight, bias = p[name + "ih.weight"], p[name + "ih.bias"]

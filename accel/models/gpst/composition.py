@@ -27,16 +27,16 @@ class Charts(NamedTuple):
     """The result of `pruned_chart`, on the host."""
 
     spans: np.ndarray  # [C, 2] first and last word of every cell, within its sentence
-    owner: np.ndarray  # [C] its sentence
-    split_offsets: np.ndarray  # [C+1]
-    left: np.ndarray  # [P] the nodes of both parts of every split
-    right: np.ndarray
-    step_offsets: np.ndarray  # [T+1] the cells of every step
+    owner: np.ndarray  # [C] the sentence of every cell
+    split_offsets: np.ndarray  # [C+1] where the splits of every cell begin
+    left: np.ndarray  # [P] the node of the left part of every split
+    right: np.ndarray  # [P] the node of the right part
+    step_offsets: np.ndarray  # [T+1] where the cells of every step begin
     roots: np.ndarray  # [B]
-    sent: Any = None  # what `fused_charts` reads of both passes, on the device
+    sent: Any = None  # the arrays that both passes of `fused_charts` read, on the device
 
     def ends(self, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first and the last word, of the batch, of every node; sentence b begins at `offsets[b]`."""
+        """Return every node's first and last word, numbered in the batch; sentence b begins at word `offsets[b]`."""
         words = np.arange(offsets[-1])
         cells = offsets[self.owner][:, None] + self.spans
         return np.concatenate([words, cells[:, 0]]), np.concatenate([words, cells[:, 1]])
@@ -45,7 +45,7 @@ class Charts(NamedTuple):
 def charts_of(ops: ModuleType, scores: Array, offsets: Array, window: int) -> Charts:
     """Return the pruned charts of all sentences for a parser's scores [N - B].
 
-    Beside a GPU they are made on the host, which reads them next: the scores are all that it waits for.
+    For a backend on a GPU the charts are made on the host, which reads them next: it waits for the scores alone.
     """
     if ops.xp is np:
         charts = Charts(*ops.pruned_chart(scores, offsets, window=window))
@@ -55,7 +55,7 @@ def charts_of(ops: ModuleType, scores: Array, offsets: Array, window: int) -> Ch
 
 
 def sent(ops: ModuleType, charts: Charts, n_words: int) -> Charts:
-    """Return charts of so many words, of which a backend that has whole passes over charts has what they read."""
+    """Return charts over `n_words` words; if the backend has whole passes, `sent` holds the arrays that these read."""
     if not hasattr(ops, "charts"):
         return charts
     return charts._replace(sent=fused_charts.sent(ops, charts, parents_of(charts, n_words)))
@@ -119,10 +119,10 @@ def outside(tape: Tape, config: Config, p: Parameters, vectors: Variable, charts
     contexts, firsts = (
         Rows(tape, 2 * n_nodes, d, dtype),
         Rows(tape, 2 * n_nodes, layers.width, dtype),
-    )  # outside, inside
+    )  # the outside vectors of all nodes, then the inside vectors
     contexts.write(vectors, n_nodes)
     firsts.write(layers.first(vectors), n_nodes)
-    siblings = Rows(tape, 2 * n_nodes, config.d_score, dtype)  # as left ones, then as right ones
+    siblings = Rows(tape, 2 * n_nodes, config.d_score, dtype)  # every node as a left sibling, then as a right one
     for number, side in enumerate(("left", "right")):
         sibling_rows = mlp(tape, p, f"composition.outside.{side}", vectors, config.dropout, sites)
         siblings.write(sibling_rows, number * n_nodes)
@@ -155,13 +155,16 @@ def outside(tape: Tape, config: Config, p: Parameters, vectors: Variable, charts
 
 
 def downwards(charts: Charts, n_words: int) -> list[tuple[int, int]]:
-    """Return first and last + 1 of the nodes of every step, the last step first, and at the end those of the words."""
+    """Return (first node, last node + 1) of every step, the last step first, and then that of the words."""
     bounds = [0, *(n_words + charts.step_offsets).tolist()]
     return list(zip(bounds[:-1], bounds[1:], strict=True))[::-1]
 
 
 def parents_of(charts: Charts, n_words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the parents of all nodes, the sibling and whether it is on the right, and where those of a node begin."""
+    """Return every node's pairs of parent and sibling, node after node, and where each node's begin [nodes + 1].
+
+    The pairs are three arrays [2 P]: the parent, the sibling, and 1 if the sibling is on the right, else 0.
+    """
     n_splits = np.diff(charts.split_offsets)
     parent = np.repeat(n_words + np.arange(len(n_splits)), n_splits)
     child, sibling = (np.concatenate(sides) for sides in ((charts.left, charts.right), (charts.right, charts.left)))
@@ -176,14 +179,14 @@ class Trees:
     """The binary trees of all sentences."""
 
     nodes: np.ndarray  # [2 N - B] in post-order, sentence after sentence
-    splits: np.ndarray  # [C] the split of every cell that the tree would take
+    splits: np.ndarray  # [C] the split that a tree with this cell takes
 
 
 def induced(charts: Charts, scores: np.ndarray, offsets: np.ndarray, cuts_atom: np.ndarray | None = None) -> Trees:
-    """Return the trees that split every cell where its score is highest, the first of equals. Mirrors IO-5.
+    """Return the trees that split every cell where its score is highest, the first of equal scores. Mirrors IO-5.
 
-    `cuts_atom` [P] is true for splits at a point inside of an atom, which only cells without other splits take. Raises
-    ValueError if a score is NaN.
+    `scores` [P] are those of all splits. `cuts_atom` [P] is true for splits at a point inside of an atom, which only
+    cells without other splits take. Raises ValueError if a score is NaN.
     """
     if np.isnan(scores).any():
         raise ValueError(f"scores: NaN at split {int(np.argmax(np.isnan(scores)))}")
@@ -212,9 +215,9 @@ def spans_of(charts: Charts, trees: Trees, offsets: np.ndarray) -> np.ndarray:
 
 
 def splits_of(charts: Charts, trees: Trees, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the first and the last point, and the chosen one, of every cell of the trees.
+    """Return the first point, the last point + 1 and the chosen point of every cell of the trees.
 
-    The numbers are among the points of all sentences; the last one is that after the cell.
+    The points between words are numbered through all sentences.
     """
     begins, ends = charts.ends(offsets)
     cells = trees.nodes[trees.nodes >= offsets[-1]]
@@ -224,7 +227,7 @@ def splits_of(charts: Charts, trees: Trees, offsets: np.ndarray) -> tuple[np.nda
 
 
 def _products(tape: Tape, x: Variable, y: Variable) -> Variable:
-    """Return the product of every row of x with that of y, divided by the root of their width [P]."""
+    """Return the inner product of every row of x and the same row of y, divided by the root of their width [P]."""
     factor = x.value.shape[1] ** -0.5
 
     def backward(d_out: Array) -> None:
@@ -236,6 +239,6 @@ def _products(tape: Tape, x: Variable, y: Variable) -> Variable:
 
 
 def _height_above(tape: Tape, left: Variable, right: Variable) -> Variable:
-    """Return the larger height of both parts, plus 1."""
+    """Return the height of the higher part, plus 1."""
     higher = tape.select(left.value >= right.value, left, right)
     return tape.add(higher, constant(tape.xp.ones_like(higher.value)))

@@ -17,7 +17,7 @@ _MATRICES = ("query", "key", "value", "output")
 
 @dataclass(frozen=True)
 class Config:
-    """One model; the defaults are a tenth of the paper's small one.
+    """One model; the defaults have about a tenth of the size of the paper's small model.
 
     Raises
     ------
@@ -31,7 +31,7 @@ class Config:
     n_heads: int = 6
     type_layers: int = 2
     token_layers: int = 4
-    n_positions: int = 1025  # a context has one word less at most
+    n_positions: int = 1025  # a context has at most one word less
     d_compose: int = 96
     compose_heads: int = 4
     compose_layers: int = 2
@@ -44,13 +44,13 @@ class Config:
     window: int = 2  # the most splits of a cell
     surrogate: bool = True  # False: the generative model reads one learned vector in place of every node's
     gradient_stop: bool = True  # False: the auto-regressive loss trains the scores of splits, too
-    head: str = "mlp"  # between an outside vector and words; dot: their product
+    head: str = "mlp"  # between an outside vector and the words; "dot": their inner product
     height_threshold: float = 15.0
-    height_norm: str = "paper"  # heights are divided by n; excess: by n - height_threshold, where that is above 1
-    whole_words: bool = False  # no induced tree splits a word of several pieces; in parsing none ever does
+    height_norm: str = "paper"  # heights are divided by n; "excess": by max(n - height_threshold, 1)
+    whole_words: bool = False  # no induced tree splits a word of several pieces; when parsing, none does in any case
     dropout: float = 0.1
     network_dropout: float = 0.2  # of the networks before a softmax
-    n_classes: int = 0  # above 0: of a context, from the state that generates its last word; 1: a score, no class
+    n_classes: int = 0  # above 0: classes of contexts, from the state that generates the last word; 1: a score
 
     def __post_init__(self) -> None:
         one, zero = at_least(1), at_least(0)
@@ -140,9 +140,9 @@ def _parser(config: Config) -> Shapes:
 
 
 def layer_weights(config: Config) -> dict[str, dict[str, int]]:
-    """Return the weights of one layer by part, without biases and output projection (GPST, A.6, Table 7).
+    """Return how many weights one layer has, by part, without biases and output projection (GPST, A.6, Table 7).
 
-    The composition function shares its score maps with no layer; the paper counts them with the layer.
+    The score maps of the composition function belong to no layer; the paper counts them with the layer.
     """
     shapes = parameter_shapes(config)
 

@@ -1,6 +1,6 @@
-"""GPST's inside and outside passes where a backend has whole passes, as `accel.cuda.charts`, on the tape.
+"""GPST's inside and outside passes on the tape, for a backend that has whole passes, as `accel.cuda.charts`.
 
-They compute what `composition.inside` and `outside` do step by step, with the same draws of dropout.
+They compute what `composition.inside` and `outside` compute step by step, with the same draws of dropout.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ def can(tape: Tape, config: Config) -> bool:
 
 
 class Sent(NamedTuple):
-    """What both passes read of charts that the host made; `accel.cuda.chart_plan.Plan` has the same fields."""
+    """The arrays of charts made on the host that both passes read; `accel.cuda.chart_plan.Plan` has the same fields."""
 
     n_nodes: int
-    steps: np.ndarray  # [3, T + 1] of every step, with the end of all: nodes, pairs of the outside and the inside pass
+    steps: np.ndarray  # [3, T + 1] where each step's nodes, its pairs of the outside and of the inside pass begin
     n_words: int
-    inside: dict[str, Any]  # arrays of the device, and `uses`, pairs of them
+    inside: dict[str, Any]  # arrays on the device; `uses` is a list of pairs of arrays
     outside: dict[str, Any]
 
 
 def sent(ops: ModuleType, charts: Any, pairs: tuple[np.ndarray, ...]) -> Sent:
-    """Return what both passes read of the charts, on the device after one copy.
+    """Return the arrays that both passes read of the charts, sent to the device in one copy.
 
     `pairs` is the result of `composition.parents_of`.
     """
@@ -71,7 +71,7 @@ def sent(ops: ModuleType, charts: Any, pairs: tuple[np.ndarray, ...]) -> Sent:
 
 
 def _of_pass(there: Mapping[str, Array], name: str) -> dict[str, Any]:
-    """Return the arrays of the pass of that name, with the rows that read its nodes."""
+    """Return the arrays of the pass of that name; `uses` are the rows that read each node, see `_uses`."""
     arrays = {key.split()[1]: x for key, x in there.items() if key.startswith(f"{name} ")}
     uses = [(arrays.pop(f"use_offsets{k}"), arrays.pop(f"uses{k}")) for k in range(2) if f"uses{k}" in arrays]
     return arrays | {"uses": uses}
@@ -158,13 +158,13 @@ def _chart(tape: Tape, config: Config, sites: DropoutSites, plan: Any, layers: s
 
 
 def _steps(plan: Any, pairs: np.ndarray) -> list[tuple[int, ...]]:
-    """Return first and last node and pair of every step that has nodes, the words first."""
+    """Return (first node, last node + 1, first pair, last pair + 1) of every step that has nodes, the words first."""
     steps = zip(*(x.tolist() for row in (plan.steps[0], pairs) for x in (row[:-1], row[1:])), strict=True)
     return [step for step in steps if step[0] < step[1]]
 
 
 def _uses(nodes: np.ndarray, rows: np.ndarray, n_nodes: int, number: int) -> dict[str, np.ndarray]:
-    """Return the rows of pairs that read each node, node after node, and where those of a node begin."""
+    """Return the rows of pairs that read each node, node after node, and where the rows of each node begin."""
     counts = np.bincount(nodes, minlength=n_nodes)
     return {f"use_offsets{number}": offsets_of(counts), f"uses{number}": rows[np.argsort(nodes, kind="stable")]}
 
@@ -176,7 +176,7 @@ def _count(config: Config, layers: str) -> int:
 def _weights(
     tape: Tape, config: Config, p: Parameters, layers: str, *maps: Sequence[str]
 ) -> tuple[list[Variable], list[list[Variable]]]:
-    """Return the weights and biases of `pair_layers`, each of all layers of this name, and those of groups of maps."""
+    """Return the weights and biases that `pair_layers` takes, each for all layers, and those of every group of maps."""
     count, d, f = _count(config, layers), config.d_compose, 4 * config.d_compose
 
     def of_layers(*ends: str) -> list[Variable]:
@@ -205,7 +205,7 @@ def _weights(
 
 
 def _joined(tape: Tape, groups: Sequence[tuple[Sequence[Variable], tuple[int, ...]]]) -> list[Variable]:
-    """Return the arrays of every group one after another, in that shape; all groups are copied together."""
+    """Return one array for every group, its arrays one after another in the given shape; one call copies all groups."""
     places, size = places_of({str(i): shape for i, (_, shape) in enumerate(groups)}, ALIGNED)
     room = tape.xp.empty(size, groups[0][0][0].value.dtype)
     variables, pairs = [], []
@@ -227,7 +227,7 @@ def _share(parts: Sequence[Variable], d_out: Array) -> None:
 
 
 def _by_role(tape: Tape, roles: Variable, product: Variable, biases: Variable) -> Variable:
-    """Return what is added to queries, keys and values by role [K, R, 3 d]; values do not depend on roles."""
+    """Return the vectors added to queries, keys and values by role [K, R, 3 d]; values do not depend on roles."""
     ops, arrays = tape.ops.role_biases, (roles.value, product.value)
 
     def backward(d_out: Array) -> None:
@@ -249,10 +249,10 @@ def _recorded(
     tape: Tape, values: Sequence[Array], inputs: Sequence[Variable], backward: Callable[..., None],
     second: Callable[[], bool] | None = None,
 ) -> list[Variable]:  # fmt: skip
-    """Return variables with one backward pass, which gets the slopes of all; None for one that has none.
+    """Return variables that share one backward pass, which gets the gradient of each variable, or None without one.
 
-    With `second`, which says whether the record runs a second time, the entry waits for that, and gets the slopes of
-    both runs.
+    `second` returns whether the tape runs backwards for the second time. If it is given, the shared entry waits for the
+    second run, and gets the gradients of both runs.
     """
     slopes: list[list[Array | None]] = [[None] * len(values) for _ in range(1 if second is None else 2)]
     empty = tape.xp.empty(0)

@@ -1,7 +1,7 @@
 """GPST's generative model: type layers over the nodes of trees in post-order, token layers over the words; or GPT-2.
 
-Mirrors `refimpl.gpst.generator.action_logps` (clause GPST-4). Contexts lie one after
-another, so that nothing is padded.
+Mirrors `refimpl.gpst.generator.action_logps` (clause GPST-4). Contexts lie one after another, so that nothing is
+padded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMP, GEN = 0, 1
 
 
 def words_only(f: Pass, words: Variable, ids: Array, word_starts: np.ndarray) -> tuple[Variable, Variable]:
-    """Return GPT-2's log-probability of every word, and the vector that E multiplies for it."""
+    """Return GPT-2's log-probability of every word, and the vector that the embedding table multiplies for it."""
     numbers, n_layers = np.arange(len(ids)), f.config.type_layers + f.config.token_layers
     rows = f.tape.concatenate([f.tape.reshape(f.p["bos"], 1, -1), words])
     arrays = _inputs(f, 1 + numbers, numbers, word_starts) | {"words": word_starts}
@@ -45,18 +45,18 @@ def words_only(f: Pass, words: Variable, ids: Array, word_starts: np.ndarray) ->
 
 @dataclass(frozen=True)
 class Layout:
-    """The actions of the trees of contexts, on the device: nodes in post-order, of which words are generated."""
+    """The actions of the trees of all contexts, on the device: one action for every node, in post-order."""
 
-    composed: Array  # [N - B] the nodes of two words or more,
+    composed: Array  # [N - B] the nodes of two words or more
     word_actions: Array  # [N] the action of every word
     types: Array  # [2 N - B] int32: COMP or GEN
-    words: Array  # [R+1] int64 where the words
-    actions: Array  # [R+1] int64 and the actions of contexts begin
-    read: Callable[[Pass, Variable, Variable], Variable]  # of words and composed nodes what every action reads
+    words: Array  # [R+1] int64 where the words of every context begin
+    actions: Array  # [R+1] int64 where the actions of every context begin
+    read: Callable[[Pass, Variable, Variable], Variable]  # from words and composed nodes to the input of every action
 
 
 def laid_out(f: Pass, nodes: np.ndarray, n_words: int, word_starts: np.ndarray, action_starts: np.ndarray) -> Layout:
-    """Return the layout of trees, whose nodes the host knows in post-order, numbered with the words first.
+    """Return the layout of trees, from their nodes in post-order on the host, numbered with the words first.
 
     The words and the actions of context r begin at `word_starts[r]` and `action_starts[r]` [R+1].
     """
@@ -80,10 +80,10 @@ def laid_out(f: Pass, nodes: np.ndarray, n_words: int, word_starts: np.ndarray, 
 def actions_and_words(
     f: Pass, layout: Layout, vectors: Variable, words: Variable, ids: Array
 ) -> tuple[Variable, Variable, Variable, Variable]:  # fmt: skip
-    """Return the log-probabilities of the type of every action and of every word, the vectors that E multiplies for
-    the latter, and the states from which words are generated.
+    """Return log-probabilities of the types of actions and of words, and two kinds of vectors of the words.
 
-    `vectors` are those of all nodes.
+    These are the vectors that the embedding table multiplies for the words, and the states from which the words are
+    generated. `vectors` are the inside vectors of all nodes.
     """
     tape, config, p = f.tape, f.config, f.p
     if config.surrogate:
@@ -102,7 +102,7 @@ def actions_and_words(
 
 
 def _inputs(f: Pass, node: np.ndarray, position: np.ndarray, starts: np.ndarray) -> dict[str, np.ndarray]:
-    """Return what every action reads: the row before it, or row 0 at the start of a context, and its position."""
+    """Return what every action reads: its position, and the row of the action before it (row 0 begins a context)."""
     context_starts = np.unique(starts[:-1][np.diff(starts) > 0])
     previous = np.concatenate([[0], node[:-1]])
     previous[context_starts] = 0
@@ -121,7 +121,7 @@ def _embedded(f: Pass, rows: Variable, arrays: Mapping[str, Array]) -> Variable:
 
 
 def _blocks(f: Pass, name: str, count: int, x: Variable, bounds: Array) -> Variable:
-    """Return the output of causal layers in which the normalisation comes first, context by context."""
+    """Return the output of causal pre-norm layers; every context is read by itself."""
     for k in range(count):
         x = recomputed(_block, f, f"{name}.{k}", x, bounds)
     return x

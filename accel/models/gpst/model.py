@@ -2,8 +2,8 @@
 
 Mirrors `refimpl.gpst.losses` (clauses GPST-*): the same parameters by the same names. The words of all sentences of a
 batch lie one after another, so that nothing is padded; whole sentences make up the contexts that the generative model
-reads. Under the gradient stop the record runs backwards twice: from the losses of the structure, and from the
-auto-regressive one with the scores of the splits detached. Memory: linear in words; never queries x keys, never [N, V].
+reads. Under the gradient stop the tape runs backwards twice: from the losses of the structure, then from the
+auto-regressive loss with the scores of splits detached. Memory: linear in words; never queries x keys, never [N, V].
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ __all__ = [
 def losses(
     ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any, seed: int | None = None
 ) -> dict[str, float]:
-    """Return the losses of a batch: ae, height, parser, ar; GPT-2 has ar only; class if contexts have classes.
+    """Return the losses of a batch by name: ae, height, parser, ar, and class if contexts have classes.
 
-    `seed` is that of the noise; None: no noise.
+    GPT-2 has no ae, height and parser. `seed` is that of the noise; None: no noise.
     """
     f = scoring(ops, config, parameters)
     outputs = _with_losses(f, batch, _forward(f, batch, seed))
@@ -47,7 +47,7 @@ def losses(
 
 
 def counts(config: Config, batch: Any) -> dict[str, int]:
-    """Return the number of terms of every loss of a batch, GPST-5, and of its labels; those of its parts add up."""
+    """Return how many terms every loss of a batch has (GPST-5), and how many labels; the counts of its parts add up."""
     n, n_sentences = len(batch.ids), len(batch.offsets) - 1
     n_actions = n if config.model == "gpt2" else 2 * n - n_sentences
     return {
@@ -84,15 +84,15 @@ class _Forward:
     """The terms of the losses; GPT-2 has only words, and evaluation needs no losses of the structure."""
 
     words: Variable  # [N] log-probabilities
-    hidden: Variable  # [N, D] the vectors that E multiplies
-    states: Variable  # [N, D] that generate the words; for GPT-2 equal to hidden
+    hidden: Variable  # [N, D] the vectors that the embedding table multiplies
+    states: Variable  # [N, D] the states that generate the words; for GPT-2 equal to hidden
     actions: Variable | None = None  # [2 N - B] of GEN and COMP
     word_of: Callable[[], Array] | None = None  # [2 N - B] int32 the last word before or in every action
     structure: Structure | None = None
     reconstructed: Variable | None = None  # [N] log-probabilities
-    heights: Variable | None = None  # [B] excess, divided
+    heights: Variable | None = None  # [B] excess over the threshold, divided as `height_norm` says
     splits: Variable | None = None  # [N - B] -log p of the parser
-    classes: Variable | None = None  # [R] log-probabilities; of scores, negative squared errors
+    classes: Variable | None = None  # [R] log-probabilities; for scores, negative squared errors
 
 
 def _terms(outputs: _Forward) -> dict[str, tuple[int, tuple[Variable, ...]]]:
@@ -107,7 +107,7 @@ def _terms(outputs: _Forward) -> dict[str, tuple[int, tuple[Variable, ...]]]:
 
 
 def _values(outputs: _Forward, whole: Mapping[str, int]) -> dict[str, tuple[Any, int]]:
-    """Return what these outputs give to every loss of the whole batch, and the number of its terms."""
+    """Return the part of every loss of the whole batch that these outputs make up, and the number of its terms."""
     values = {}
     for name, (sign, terms) in _terms(outputs).items():
         count = max(whole[name], 1)
@@ -116,11 +116,11 @@ def _values(outputs: _Forward, whole: Mapping[str, int]) -> dict[str, tuple[Any,
 
 
 SIZES = {"ae": (1, 0), "height": (0, 1), "parser": (1, -1), "ar": (2, -1)}
-"""How many terms a loss has: so many times the words, plus so many times the sentences."""
+"""How many terms a loss has: (a, b) stands for a times the words plus b times the sentences."""
 
 
 def _weighed(f: Pass, outputs: _Forward, batch: Any) -> tuple[Any, dict[Variable, Array]]:
-    """Return the loss times the labels of the whole batch, and the slopes of all terms."""
+    """Return the loss times the number of labels of the whole batch, and its gradients with respect to all terms."""
     terms, sizes = _terms(outputs), getattr(batch, "sizes", None)
     whole = {} if sizes is not None else f.whole or counts(f.config, batch)
     if hasattr(f.tape.ops, "loss_terms"):
@@ -139,7 +139,7 @@ def _weighed(f: Pass, outputs: _Forward, batch: Any) -> tuple[Any, dict[Variable
 
 
 def _backward(f: Pass, outputs: _Forward, slopes: Mapping[Variable, Array]) -> None:
-    """Run the record backwards, from the slopes of all terms."""
+    """Run the tape backwards from the gradients of all terms."""
     if outputs.structure is not None:
         outputs.reconstructed.accumulate(slopes[outputs.reconstructed])
         outputs.heights.accumulate(slopes[outputs.heights])
@@ -183,7 +183,7 @@ def _last_states(f: Pass, batch: Any, outputs: _Forward) -> Variable:
 
 
 def _class_terms(f: Pass, states: Variable, labels: Array) -> Variable:
-    """Return the log-probability of every class; of a score the negative squared error."""
+    """Return the log-probability of every context's class; for a score, the negative squared error."""
     if f.config.n_classes > 1:
         return generative.vocabulary(f, states, f.p["classes"], labels)
     return negative_squares(f.tape, f.tape.project(states, f.p["classes"]), labels)
@@ -217,12 +217,12 @@ def _word_logps(ops: ModuleType, outputs: _Forward) -> Array:
 
 
 def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
-    """Return the loss of a batch, or of a part of one, times the number of labels of the whole, one a word.
+    """Return the loss of a batch, or of a part of one, times the number of labels of the whole batch.
 
-    The noise on the parser's scores is drawn at the first place of dropout; without a seed there is none. A batch is a
-    `SentencesBatch`; if contexts have classes it is a `ContextsBatch`, whose labels are the classes, and the loss of
-    the classes is added. Raises ValueError if a sentence is empty, or a context has as many words as the model has
-    positions.
+    The noise on the parser's scores is drawn at the first dropout site; without a seed there is none. A batch is a
+    `SentencesBatch`, whose labels are its words; if contexts have classes it is a `ContextsBatch`, whose labels are the
+    classes, and the loss of the classes is added. Raises ValueError if a sentence is empty, or a context has as many
+    words as the model has positions.
     """
     noise_seed = f.sites.part().seed
     outputs = _with_losses(f, batch, _forward(f, batch, noise_seed))
@@ -233,7 +233,7 @@ def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
 def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array, list[Array]]:
     """Return for every word the log-probability of GEN and of the word, and of the COMPs after it [N].
 
-    Their sum is log p(x, y), y the induced trees, by their surrogates (GPST-5 L4).
+    Their sum is log p(x, y), where y are the induced trees, read by their surrogates (GPST-5 L4).
     """
     return _word_logps(f.tape.ops, _forward(f, batch, None)), []
 
@@ -242,7 +242,7 @@ def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
     """Return `token_logps`, and whether each word is the most probable one where it is generated.
 
     If contexts have classes, return the log-probabilities of the classes [R], and whether they are the most probable;
-    of scores the negative squared errors, and no right one.
+    for scores, the negative squared errors, and always False.
     """
     xp, outputs = f.tape.xp, _forward(f, batch, None)
     if f.config.n_classes:

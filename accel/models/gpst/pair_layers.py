@@ -22,7 +22,7 @@ from accel.models.passes import Pass
 
 Parameters = Mapping[str, Variable]
 NARROW = 128
-"""Up to this width all layers are one operation; of wider vectors separate products of all rows are faster."""
+"""Up to this width all layers are one operation; for wider vectors, separate products of all rows are faster."""
 
 
 class PairLayers:
@@ -38,13 +38,14 @@ class PairLayers:
         self._weights = self._all_weights() if self.names and config.d_compose <= NARROW else []
 
     def first(self, x: Variable) -> Variable:
-        """Return queries, keys and values of the first layer [n, width] of vectors [n, d]; without layers x."""
+        """Return the queries, keys and values of the first layer [n, width] for vectors x [n, d]; x without layers."""
         return self.tape.linear(x, self._products[0]) if self.names else x
 
     def __call__(self, x: Variable, first: Variable, roles: Array) -> Variable:
-        """Return the outputs of the layers for pairs of vectors [P, d]; `x` [2 P, d] is pair after pair, with `first`.
+        """Return the outputs of the layers for pairs of vectors [P, d].
 
-        `roles` [2 P] int32 are the roles of the rows.
+        `x` [2 P, d] holds the vectors pair after pair, `first` the result of the method `first` for these vectors, and
+        `roles` [2 P] int32 their roles.
         """
         return recomputed(self._output, Pass(self.tape, self.config, self.p, self.sites), x, first, roles)
 
@@ -66,7 +67,7 @@ class PairLayers:
         return norm(tape, tape.record(total, [x], lambda d_out: x.accumulate(tape.xp.repeat(d_out, 2, axis=0))))
 
     def _all_weights(self) -> list[Variable]:
-        """Return the weights and biases of `pair_layers`, each of all layers."""
+        """Return the weights and biases that the op `pair_layers` takes, each stacked for all layers."""
         ends = "attention.output", "feed_forward.in", "feed_forward.out"
         parts = self._biases, self._products
         others = [
@@ -105,9 +106,9 @@ def norm(tape: Tape, x: Variable) -> Variable:
 
 
 class Places(NamedTuple):
-    """Rows to read: all of them, the distinct ones, and the index of each among these; None if none comes twice.
+    """Rows to read: all of them, the distinct ones, and the index of each row among these, or None if none repeats.
 
-    A backend with `add_rows` needs nothing but the rows.
+    A backend with `add_rows` needs only the rows.
     """
 
     rows: Array
@@ -139,8 +140,8 @@ def places(ops: ModuleType, rows: np.ndarray, bounds: np.ndarray) -> list[Places
 class Rows:
     """A table whose rows are written part by part and read meanwhile; its gradient is one table too.
 
-    Every part is an entry of the tape, with a view of that table as its gradient, to which reading it adds in place.
-    The backward pass ends with the part that was written first, which needs a gradient.
+    Every part is an entry of the tape, and its gradient is a view of the gradient's table, to which the backward pass
+    of `read` adds in place. The backward pass ends with the part that was written first, which must need a gradient.
     """
 
     def __init__(self, tape: Tape, n_rows: int, width: int, dtype: Any) -> None:
@@ -161,7 +162,7 @@ class Rows:
         self._parts.append((rows, self.tape.record(self.value[rows], [x], backward)))
 
     def read(self, rows: slice | Places) -> Variable:
-        """Return rows that are written."""
+        """Return rows that have been written."""
         ops, xp = self.tape.ops, self.tape.xp
         if isinstance(rows, slice):
             value, distinct, index = self.value[rows], rows, None

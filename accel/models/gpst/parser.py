@@ -42,7 +42,7 @@ def split_scores(
 def _places(
     tape: Tape, config: Config, offsets: Array, n_words: int, dtype: Any
 ) -> tuple[Array, tuple[Array, Array], Callable[[Variable], Variable]]:
-    """Return the offsets, the angles, and what puts every word but the last ones of sentences beside the next one."""
+    """Return the offsets, the angles, and a function that puts the rows of adjacent words side by side."""
     parts = getattr(tape.ops, "parser_parts", None)
     if parts is None:
         bounds = host(offsets)
@@ -72,7 +72,8 @@ def _layer(f: Pass, layer: str, x: Variable, bounds: Array, angles: tuple[Array,
 def loss(tape: Tape, scores: Variable, begin: np.ndarray, end: np.ndarray, chosen: np.ndarray) -> Variable:
     """Return -log p of the chosen point among the points begin..end-1, for the cells of all trees [cells].
 
-    The log of a softmax's denominator is the mean of score - log weight under its weights, for scores of any size.
+    The log of a softmax's denominator is computed as the mean of score - log weight, weighted by the softmax's weights:
+    scores of any size do not overflow.
     """
     ops, xp, values = tape.ops, tape.xp, scores.value
     bounds = offsets_of(end - begin)
@@ -135,7 +136,8 @@ def _turn_both(tape: Tape, cosine: Array, sine: Array, q: Variable, k: Variable)
         return _turn(tape, cosine, sine, q), _turn(tape, cosine, sine, k)
 
     def backward(slopes: dict[int, Array]) -> None:
-        # in place: attention alone has made them, in one piece with those of values, which products take as a batch
+        # in place: only attention has made these gradients; they lie in one array with the gradient of the values, so
+        # that products can take all three as a batch
         d_q, d_k = parts.rotate_both(slopes[0], slopes[1], cosine, sine, True, in_place=True)
         k.accumulate(d_k)
         q.accumulate(d_q)

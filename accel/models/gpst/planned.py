@@ -1,7 +1,7 @@
 """GPST's charts and trees where a backend makes them itself, as `accel.cuda` does: the host never reads them.
 
-They are those of `composition.charts_of` and `composition.induced`, and the losses and inputs that follow from them
-those of `parser.loss` and `generator.laid_out`.
+The charts and trees equal those of `composition.charts_of` and `composition.induced`. The losses and inputs that follow
+from them equal those of `parser.loss` and `generator.laid_out`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from accel.models.passes import Pass
 def charts_of(
     f: Pass, scores: Array, offsets: Array, noise_seed: int | None, begins_word: Array | None
 ) -> Any:  # fmt: skip
-    """Return the plan of the charts of all sentences, in the order of the scores [N - B] with noise of that seed.
+    """Return the plan of the charts of all sentences; the scores [N - B] with noise of that seed give the merge order.
 
     With `begins_word` [N] int32 the points inside of words come before all others.
     """
@@ -43,7 +43,7 @@ def induced(
 
 
 def heights(tape: Tape, config: Config, inside: Inside, plan: Any, offsets: Array) -> Variable:
-    """Return the excess of every sentence's height over the threshold, divided by its length."""
+    """Return the excess of every sentence's height over the threshold [B], divided as `height_norm` says."""
     ops, of_nodes = tape.ops.induced_trees, inside.heights.value.ravel()
     args = of_nodes, plan.roots, offsets, config.height_threshold, config.height_norm == "excess"
 
@@ -90,7 +90,7 @@ def laid_out(f: Pass, trees: Any, batch: Any) -> Layout:
 
 
 def _starts(f: Pass, batch: Any) -> tuple[Array, Array]:
-    """Return where the words and the actions of contexts begin [R+1]: a batch that was sent has them with it."""
+    """Return where the words and the actions of contexts begin [R+1]; a batch on the device may hold these already."""
     fact(partial(_check_positions, n_positions=f.config.n_positions), batch.offsets, batch.contexts)
     if getattr(batch, "words", None) is not None:
         return batch.words, batch.actions
@@ -101,7 +101,7 @@ def _starts(f: Pass, batch: Any) -> tuple[Array, Array]:
 
 
 def _check_positions(offsets: np.ndarray, contexts: np.ndarray, n_positions: int) -> None:
-    lasts = np.diff(offsets)[contexts[1:] - 1]  # of an empty context not read
+    lasts = np.diff(offsets)[contexts[1:] - 1]  # not used for an empty context
     positions = np.where(np.diff(contexts) > 0, np.diff(offsets[contexts]) - (lasts == 1), 0)
     if positions.max() >= n_positions:
         raise ValueError(f"contexts: {positions.max()} words, but the model has {n_positions} positions with 0")

@@ -44,7 +44,7 @@ def structure_of(
     order, points = host(scores.value), np.delete(np.arange(offsets[-1]), offsets[1:] - 1)
     if noise_seed is not None:
         order = order + split_parser.gumbel(points, noise_seed).astype(order.dtype)
-    cuts_word = None if begins_word is None else ~np.append(host(begins_word)[1:], True)  # no word ends after it
+    cuts_word = None if begins_word is None else ~np.append(host(begins_word)[1:], True)  # true if no word ends there
     if cuts_word is not None:
         order = _with_atoms_first(order, cuts_word[points])
     charts = composition.charts_of(tape.ops, order, offsets, config.window)
@@ -82,7 +82,7 @@ def _with_atoms_first(scores: np.ndarray, inner: np.ndarray) -> np.ndarray:
 
 
 def _host_heights(f: Pass, structure: Structure, offsets: np.ndarray) -> Variable:
-    """Return the excess of every sentence's height over the threshold, divided by its length."""
+    """Return the excess of every sentence's height over the threshold [B], divided as `height_norm` says."""
     tape, config, n = f.tape, f.config, np.diff(offsets)
     size = n if config.height_norm == "paper" else np.maximum(n - config.height_threshold, 1.0)
     factor = (1.0 / size).astype(structure.scores.value.dtype)
@@ -99,7 +99,7 @@ def _host_parser_loss(f: Pass, structure: Structure, offsets: np.ndarray) -> Var
 
 
 def losses(f: Pass, structure: Structure, offsets: Array) -> tuple[Variable, Variable]:
-    """Return the excess of every sentence's height [B], and -log p of every split of the induced trees [N - B]."""
+    """Return every sentence's excess height, divided [B], and -log p of every split of the induced trees [N - B]."""
     if not isinstance(structure.charts, Charts):
         heights = planned.heights(f.tape, f.config, structure.inside, structure.charts, offsets)
         return heights, planned.parser_loss(f.tape, structure.scores, structure.trees)

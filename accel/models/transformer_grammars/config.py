@@ -33,7 +33,7 @@ class Config:
     memory: str = "stack"  # "stack": Appendix A; "shift": the last positions, as Transformer-XL
     positions: str = "depth"  # "depth": difference of depths; "linear": distance, needs "shift"
     unrestricted_layers: int = 0  # > 0: the top layers, < 0: the bottom ones
-    unrestricted_heads: int = 0  # the last heads
+    unrestricted_heads: int = 0  # how many of the last heads see all positions
     relative_min: int = -1
     relative_max: int = 62
     embedding_dropout: float = 0.0
@@ -80,14 +80,14 @@ class Config:
         return 0 if self.model != "tg" or top or bottom else self.n_heads - self.unrestricted_heads
 
     def kinds_of_heads(self, layer: int) -> dict[str, range]:
-        """Return the heads of a layer that are "restricted", as above, and those that are "unrestricted"."""
+        """Return the "restricted" heads of a layer, see `restricted_heads`, and the "unrestricted" ones."""
         restricted = self.restricted_heads(layer)
         kinds = {"restricted": range(restricted), "unrestricted": range(restricted, self.n_heads)}
         return {kind: heads for kind, heads in kinds.items() if heads}
 
     @property
     def reads_distances(self) -> bool:
-        """Return whether heads look up distances between positions, as all do whose positions are not depths."""
+        """Return whether any head looks up distances: unrestricted heads do, and all heads if positions are linear."""
         kinds = [self.kinds_of_heads(layer) for layer in range(self.n_layers)]
         return self.positions == "linear" or any("unrestricted" in kind for kind in kinds)
 
@@ -132,7 +132,7 @@ def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:
         x = random.standard_normal(shape)
         while (far := np.abs(x) > 2.0).any():
             x[far] = random.standard_normal(int(far.sum()))
-        return x * (variance**0.5 / 0.87962566103423978)  # the standard deviation of the normal that was cut
+        return x * (variance**0.5 / 0.87962566103423978)  # the standard deviation of the cut normal
 
     parameters = {}
     for name, shape in parameter_shapes(config).items():

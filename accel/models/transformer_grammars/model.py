@@ -49,7 +49,7 @@ def final_states(
     memory: list[Array] | None = None,
     on_op: OnOp | None = None,
 ) -> tuple[Array, list[Array]]:
-    """Return the states before the vocabulary at every position [N, d], and the next batch's memory.
+    """Return the states that the output layer reads at every position [N, d], and the next batch's memory.
 
     `on_op` is called with every op, attention among them.
     """
@@ -68,7 +68,7 @@ def prefix_logps(ops: ModuleType, config: Config, parameters: Mapping[str, Array
 
 
 def prefix_states(ops: ModuleType, config: Config, parameters: Mapping[str, Array], prefixes: Prefixes) -> Array:
-    """Return the state before the vocabulary of every action [A, d], at the end of the prefix that it continues."""
+    """Return for every action the state that the output layer reads [A, d], that of the prefix it continues."""
     f = scoring(ops, config, parameters)
     tape, p = f.tape, f.p
     distances = constant(sinusoids(ops, prefixes.n_distances, config.d_model, p["embedding"].value.dtype))
@@ -106,7 +106,7 @@ class _Layers:
     sites: DropoutSites
     restricted: Heads  # those that follow the STACK/COMPOSE rules
     unrestricted: Heads
-    compose: Array  # [N, 1] COMPOSE rows
+    compose: Array  # [N, 1] whether a row is a COMPOSE row
     key_order: Array | None = None
     batch_keys: Array | None = None  # where the positions of the batch are among the keys
     relative_terms: RelativeTerms = field(default_factory=dict)
@@ -119,7 +119,7 @@ def _forward(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variabl
 
 
 def _states(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variable, list[Array]]:
-    """Return the states before the vocabulary and the next memory.
+    """Return the states that the output layer reads, and the next memory.
 
     `memory` holds, for each layer, the [rows, d] that the previous batch of the same rows returned.
     """
@@ -142,7 +142,7 @@ def _states(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variable
 
 
 def _prepare(f: Pass, batch: Batch) -> _Layers:
-    """Return the tables of positions and the index arrays."""
+    """Return the state of the layers, with their tables of positions and their index arrays."""
     tape, config, p, xp = f.tape, f.config, f.p, f.tape.xp
     n_distances = int(np.diff(host(batch.key_offsets)).max()) if config.reads_distances else 0
     distances = constant(sinusoids(tape.ops, n_distances, config.d_model, p["embedding"].value.dtype))
@@ -174,11 +174,11 @@ def _relative(ops: ModuleType, config: Config, p: Mapping[str, Variable], distan
 
 
 def _relative_terms(f: _Layers) -> RelativeTerms:
-    """Return what all layers make of their tables of relative positions, by a matrix's prefix and the kind of heads.
+    """Return the terms that all layers compute from their tables of relative positions, by prefix and kind of heads.
 
-    These are the table [P, d] under the dropout of that layer, and its product with the matrix `relative`. A backend
-    that draws for several layers at once multiplies for them at once, too; nothing is returned for others, nor where
-    layers keep nothing for the backward pass.
+    They are the table [P, d] after the dropout of that layer, and its product with the matrix `{prefix}.relative`. A
+    backend with `dropout_all` computes them for several layers at once. For other backends nothing is returned, nor
+    where layers keep nothing for the backward pass.
     """
     tape = f.tape
     if tape.recompute or not hasattr(tape.ops, "dropout_all"):
@@ -190,7 +190,7 @@ def _relative_terms(f: _Layers) -> RelativeTerms:
             for kind in f.config.kinds_of_heads(layer):
                 uses[name, kind].append((f"layers.{layer}.{name}", f.sites.at(site, f.config.core_dropout)))
                 site += 2  # the table, then the weights of attention
-        site += 3  # in `_layer`
+        site += 3  # the other draws of `_layer`
     terms: RelativeTerms = {}
     for (_, kind), layers in uses.items():
         prefixes, draws = zip(*layers, strict=True)
@@ -203,11 +203,11 @@ def _relative_terms(f: _Layers) -> RelativeTerms:
 
 
 def _relative_rows(f: _Layers, prefix: str, kind: str) -> Variable:
-    """Return the relative positions that heads of this kind look up [P, d]."""
+    """Return the projected relative positions that heads of this kind look up [P, d]."""
     weight, rate = f.p[prefix + ".relative"], f.config.core_dropout
     if (prefix, kind) not in f.relative_terms:
         return f.tape.linear(dropout(f.tape, getattr(f, kind)[1], rate, f.sites), weight)
-    f.sites.draw(rate)  # as `_relative_terms` did
+    f.sites.draw(rate)  # counts the draw that `_relative_terms` has made
     table, rows = f.relative_terms[prefix, kind]
     return f.tape.linear(constant(table), weight, value=rows)
 
@@ -242,7 +242,10 @@ def _attention(f: _Layers, layer: int, h: Variable, keys: Variable) -> tuple[Var
 def _attend(
     f: _Layers, prefix: str, h: Variable, keys: Variable, kinds: Mapping[str, range], bias: Variable | None
 ) -> Variable:
-    """Return the attention of h to keys; restricted heads see the attend sets, the others all before."""
+    """Return the attention of h to keys.
+
+    Restricted heads see the attend sets, the other heads all positions up to that of the row.
+    """
     tape, p, n_heads = f.tape, f.p, f.config.n_heads
 
     def split(rows: Variable) -> Variable:

@@ -42,9 +42,9 @@ def encoder_shapes(config: Any, n_symbols: int) -> Shapes:
 
 
 def encoded(f: Pass, batch: Any) -> Variable:
-    """Return the vector of every piece of a batch [P, d_model]: all of its sentence is in it.
+    """Return the vector of every piece of a batch [P, d_model], which depends on its whole sentence.
 
-    With LSTMs the first half knows the pieces up to this one, the second half those from this one on.
+    With LSTMs the first half depends on the pieces up to this one, the second half on those from this one on.
     """
     tape, config, p = f.tape, f.config, f.p
     places = tape.xp.minimum(batch.places, config.max_places - 1)

@@ -50,7 +50,7 @@ class Config:
     dropout: float = 0.1
     encoder: str = "transformer"  # or "lstm", without n_heads and d_ff
     d_affix: int = 0  # of the vector of each affix of a word, beside the vectors of its pieces; 0: none
-    n_tags: int = 0  # of the tags that the words' vectors learn beside the trees, an auxiliary loss; 0: none
+    n_tags: int = 0  # part-of-speech tags that are learned from the words' vectors, an auxiliary loss; 0: none
 
     def __post_init__(self) -> None:
         rules = {"dropout": RATE, "encoder": one_of(ENCODERS), "d_affix": at_least(0), "n_tags": at_least(0)}

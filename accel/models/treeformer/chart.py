@@ -1,9 +1,9 @@
 """Treeformer's chart over the rows of an encoder, for ragged batches: CKY-*, TF-*.
 
 Mirrors `refimpl.treeformer.cky_pooling` with the parameters `chart.*`. The paper's chart is one operation of the
-backend, `cky_pool`, or `queried_cky_pool`, which makes the direction of the scores, too. In the released variant each
-row of the chart is a few operations on the tape, which keep arrays of [pairs, d]. Nodes lie sentence by sentence, in
-each the phrases of one token, of two tokens, ..., from left to right.
+backend, `cky_pool`, or `queried_cky_pool`, which also computes the direction of the scores. In the released variant
+each row of the chart is a few operations on the tape, which keep arrays of [pairs, d]. Nodes lie sentence by sentence;
+in a sentence the phrases of one token come first, then those of two tokens, and so on, each from left to right.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Parameters = Mapping[str, Variable]
 
 
 def node_offsets(xp: ModuleType, offsets: Array, max_height: int | None) -> Array:
-    """Return where the nodes of every sentence begin [B+1], of phrases of at most `max_height` tokens."""
+    """Return where the nodes of every sentence begin [B+1]; a node is a phrase of at most `max_height` tokens."""
     n = offsets[1:] - offsets[:-1]
     height = n if max_height is None else xp.minimum(n, max_height)
     counts = n * height - height * (height - 1) // 2
@@ -35,10 +35,10 @@ def build(
     tape: Tape, p: Parameters, variant: str, n_heads: int, x: Variable, offsets: Array, max_height: int | None,
     rate: float = 0.0, sites: DropoutSites | None = None,
 ) -> tuple[Variable, Array]:  # fmt: skip
-    """Return the vectors of all nodes [M, d] and the weights of their splits [P].
+    """Return the vectors of all nodes [M, d] and the weights of their splits [P], from the encoded tokens x [N, d].
 
     The released variant weighs splits by each of `n_heads` heads, and returns the mean. In training it drops weights at
-    `rate`; those that are returned are whole.
+    `rate`; the weights that it returns are those before dropout.
     """
     if variant == "released":
         return _released(tape, p, n_heads, x, offsets, max_height, rate, sites or DropoutSites(None))
@@ -55,7 +55,7 @@ def build(
 def _queried(
     tape: Tape, learned: list[Variable], x: Variable, offsets: Array, max_height: int | None
 ) -> tuple[Variable, Array]:
-    """Return nodes and weights by what a backend has for `cky_pool` and the direction of its scores together."""
+    """Return nodes and weights by the backend's `queried_cky_pool`, which also computes the direction of the scores."""
     values = x.value, *(parameter.value for parameter in learned), offsets
     outputs, room = tape.ops.queried_cky_pool(*values, max_height=max_height)
 
@@ -72,7 +72,7 @@ def _queried(
 
 
 def top_row_means(tape: Tape, nodes: Variable, offsets: Array, max_height: int | None, width: int = 1) -> Variable:
-    """Return the mean of the longest phrases of `width` charts in turn [B / width, d]: of a sentence, or of a pair."""
+    """Return the mean vector of the longest phrases of every `width` charts [B / width, d], of a sentence or a pair."""
     xp = tape.xp
     rows, bounds = _top_rows(tape, offsets, max_height)
     equal = constant(xp.zeros(len(rows), nodes.value.dtype))
@@ -80,7 +80,7 @@ def top_row_means(tape: Tape, nodes: Variable, offsets: Array, max_height: int |
 
 
 def _top_rows(tape: Tape, offsets: Array, max_height: int | None) -> tuple[Array, Array]:
-    """Return which nodes are the longest phrases, sentence by sentence, and where those of each begin [B+1]."""
+    """Return which nodes are the longest phrases, sentence by sentence, and where those of a sentence begin [B+1]."""
     xp = tape.xp
     if hasattr(tape.ops, "top_rows"):
         rows, bounds = tape.ops.top_rows(offsets, max_height)
@@ -103,15 +103,15 @@ class _Row:
     """The nodes of one height in level order: those of all sentences, from left to right."""
 
     left: np.ndarray  # [nodes (height - 1)] the lower node that is the first part, for each split of each node
-    right: np.ndarray
-    place: np.ndarray  # [nodes] where the nodes belong
-    pairs: np.ndarray  # [nodes (height - 1)] where their splits belong
+    right: np.ndarray  # the same for the second part
+    place: np.ndarray  # [nodes] the place of each node in the result
+    pairs: np.ndarray  # [nodes (height - 1)] the place of each split in the result
 
 
 def _rows(lengths: np.ndarray, max_height: int | None) -> list[_Row]:
     """Return the rows of the charts, the lowest first."""
     heights = lengths if max_height is None else np.minimum(lengths, max_height)
-    base = np.zeros((heights.max(initial=0) + 1, len(lengths)), np.int64)  # of a row of a sentence, in level order
+    base = np.zeros((heights.max(initial=0) + 1, len(lengths)), np.int64)  # where each row of a sentence begins
     node = offsets_of(lengths * heights - heights * (heights - 1) // 2)[:-1]
     wide = [lengths - h + 1 for h in range(len(base))]
     of_pairs = sum((np.where(heights >= h, wide[h] * (h - 1), 0) for h in range(2, len(base))), np.zeros_like(lengths))
