@@ -1,4 +1,4 @@
-"""Draws for the measurement of rules, and the verdicts of all rules on a kernel's answers to one of them."""
+"""Draws of batches on which rules are measured, and the verdicts of all rules on a kernel's answers to one draw."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Draw:
     expected: Expected
     slope: Slope | None
     gradients: ExpectedGradients | None
-    exact: Answers | None  # gradients of the CPU backend in float64, and in float32
-    plain: Answers | None
+    exact: Answers | None  # gradients of the CPU backend in float64
+    plain: Answers | None  # and in float32
 
     @cached_property
     def allowed(self) -> Example:
@@ -48,7 +48,7 @@ class Draw:
 
 
 def draws(op: Op, seed: int, count: int, large: int = 0) -> Iterator[Draw]:
-    """Yield batches, and some of those at the sizes of tiles that have more than 64 rows; each also for gradients."""
+    """Yield `count` batches, and `large` batches at sizes of tiles with more than 64 rows; each also for gradients."""
     cases: list[Case] = []
 
     @seeded(seed)
@@ -77,7 +77,7 @@ def n_rows(op: Op, case: Case) -> int:
 
 
 def verdicts(op: Op, draw: Draw, wide: Answers, narrow: Answers, copies: int = 0) -> set[str]:
-    """Return the rules that refuse these answers in float64 and float32, beside so many right elements."""
+    """Return the rules that refuse answers in float64 and float32, to which `copies` right elements are added."""
     refused = set()
     if draw.slope is None:
         exact, plain = draw.expected.wide, draw.expected.narrow(1)[0]
@@ -103,7 +103,7 @@ def _refusals_of_gradients(op: Op, draw: Draw, wide: Example, narrow: Example) -
         compare_gradients(op, draw.expected.case, draw.slope, wide)
     except AssertionError:
         refused.add(OURS)
-    if share_of_bound(op, draw, [list(narrow.values())]) > 1:  # of what four neighbours allow
+    if share_of_bound(op, draw, [list(narrow.values())]) > 1:  # of the error that four neighbours allow
         try:
             compare_narrow(draw.gradients, narrow)
         except AssertionError:
@@ -135,7 +135,7 @@ def answers_of(op: Op, backend: Any, draw: Draw) -> tuple[Answers, Answers]:
 
 
 def share_of_bound(op: Op, draw: Draw, narrow: Answers) -> float:
-    """Return the largest error of float32 answers in times of what is allowed."""
+    """Return the largest error of float32 answers, as a multiple of the allowed error."""
     if draw.slope is None:
         expected = draw.expected
         pairs = [

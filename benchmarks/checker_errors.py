@@ -1,4 +1,4 @@
-"""Wrong kernels: what a writer or a generator of kernels gets wrong, made from right answers.
+"""Wrong kernels: mistakes that a writer or a generator of kernels makes, imitated by changing right answers.
 
 An error changes the answers of one call: a list of examples, each a list of outputs (all gradients are one example).
 """

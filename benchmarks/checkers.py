@@ -2,8 +2,8 @@
 
     python -m benchmarks.checkers [--cases 60] [--seeds 6] [--groups GROUP ...] [--only OP ...]
 
-Every group of kernels runs in a process of its own, for its threads and its BLAS kernels. What is done is kept in
-results/, so that a stopped run goes on where it was; the table goes to accel/verify/checkers.md.
+Every group of kernels runs in a process of its own, with its own threads and BLAS kernels. Finished measurements are
+kept in results/, so that a stopped run resumes; the table goes to accel/verify/checkers.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stacks of ON-LSTM and the FastTrees cells, forward and backward, beside per-step PyTorch and `torch.nn.LSTM`.
 
-The products alone (`benchmarks/products.py`) have all steps in one product: no float32 implementation of the same
+The products alone (`benchmarks/products.py`) compute all steps in one product: no float32 implementation of the same
 computation can be faster.
 """
 
@@ -32,10 +32,11 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Setting:
-    """Sizes; goals by cell type, and beside `torch.nn.LSTM` (0: none); per cent of time that the paper saves, by type.
+    """Sizes, goals, and the per cent of ON-LSTM's time that the paper saves, by cell type.
 
-    `most` are goals in times of the products alone, by type.
-    `chunk_size` units share a master gate.
+    `goals` by cell type and `lstm_goal` are least speeds, as multiples of the PyTorch peer's and of `torch.nn.LSTM`'s
+    (0: none). `most` are greatest times by cell type, as multiples of the products alone. `chunk_size` units share a
+    master gate.
     """
 
     name: str
@@ -194,7 +195,7 @@ def calls(cell_type: str, setting: Setting) -> tuple[Run, Peer]:
 def compare(ours: Run, peer: Peer, bound: float, weight_bound: float, *, slopes: bool) -> None:
     """Raise AssertionError unless both sides agree: in outputs and, with slopes, the gradients of inputs and weights.
 
-    The bounds are in times of the greatest element; that of inputs and outputs is one of 1 where all are less.
+    The bounds are multiples of the greatest element; for outputs and gradients of inputs, of 1 if that is greater.
     """
     results = zip(ours(), (peer().detach(), peer.x.grad), ("outputs", "inputs"), strict=True)
     for mine, other, name in list(results)[: 1 + slopes]:

@@ -41,7 +41,7 @@ MOST = {(64, n, False): 2.0 for n in (16, 32, 64, 128)} | {(256, 128, False): 1.
 
 
 def pruned_chart(clock: Clock) -> Iterator[Row]:
-    """1,000 sentences; then as many words in ever longer ones, merged at random or from one end."""
+    """1,000 sentences; then the same number of words in longer and longer ones, merged at random or from one end."""
     (ours,) = clock.times(partial(ops.pruned_chart, *batch(1000, 32, "at random"), window=WINDOW))
     figure = f"{1e3 * ours.median:.1f} ms"
     name = f"GPST's pruned charts, window {WINDOW}, 1,000 sentences of 32 words"
@@ -102,7 +102,7 @@ class Step:
         update(self.ops, self.moments, self.vector, self.gradient, RATE, 1 / len(self.batch.ids))
 
     def losses(self) -> Any:
-        """Return the loss, times the words, which the device may still be computing, and set the gradients."""
+        """Set the gradients, and return the loss times the number of words; the device may still be computing it."""
         if self.generates:
             return gpst.loss_and_grad(
                 self.ops, self.config, self.parameters, self.batch, gradients=self.gradients, wait=False
@@ -200,7 +200,7 @@ def beside_gpt2(clock: Clock) -> Iterator[Row]:
 
 
 class Generator(Step):
-    """The generative model alone, on the trees of the other parts, which are computed once; or all of GPT-2."""
+    """GPST's generative model alone, on trees that the other parts compute once; or the whole GPT-2."""
 
     def __init__(self, config: Config, sentences: int, n: int) -> None:
         super().__init__(config, sentences, n, contexts=1)

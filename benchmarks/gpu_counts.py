@@ -1,8 +1,8 @@
 """What a training step asks of a GPU: the kernels that it starts, the bytes that they move and their products.
 
 The strict stand-in for CuPy counts them, at real sizes, without a GPU. A kernel moves each of its arrays once: what
-it reads again comes from a cache. Of an array that several launches of one of our kernels are given, each moves its
-share, as the steps of a recurrence do. Products are counted by their shapes; the arithmetic of other kernels is not.
+it reads again comes from a cache. If several launches of one of our kernels get the same array, as the steps of a
+recurrence do, each moves an equal share. Products are counted by their shapes; the arithmetic of other kernels is not.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _grouped(recorded: Counter[tuple[str, int, int]]) -> tuple[Kernel, ...]:
 
 @contextmanager
 def _recording(recorded: Counter[tuple[str, int, int]]) -> Iterator[None]:
-    """Record every kernel inside by name, bytes and operations; what a function starts counts as that function's."""
+    """Record every kernel inside by name, bytes and operations; those that a function starts bear its name."""
     depth = 0
 
     def watched(name_of: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -169,14 +169,14 @@ def _recording(recorded: Counter[tuple[str, int, int]]) -> Iterator[None]:
 
 
 class Launches:
-    """The launches of our own kernels, each with the arrays that it is given; arrays are told apart while they live."""
+    """The launches of our own kernels, each with its arrays; a new array may reuse the id of one that is gone."""
 
     def __init__(self) -> None:
         self.given: list[tuple[str, dict[tuple[int, int], int], int]] = []  # name, arrays, operations of products
         self.owners: dict[int, tuple[Any, int]] = {}
 
     def noted(self, launch: Callable[..., None], place: int) -> Callable[..., None]:
-        """Return a launch that is noted under its kernel's name, the argument at this place."""
+        """Return a function that notes and makes a launch; its argument number `place` is the kernel or its name."""
 
         def call(*args: Any, **options: Any) -> None:
             name = args[place] if isinstance(args[place], str) else args[place].__name__
@@ -202,7 +202,7 @@ class Launches:
         return sizes
 
     def sizes(self) -> Counter[tuple[str, int, int]]:
-        """Return how often each kernel moves so many bytes: of an array that n launches of it are given, 1 / n."""
+        """Count launches by kernel, bytes and operations; if n launches of a kernel get an array, each moves 1 / n."""
         uses = Counter((name, array) for name, arrays, _ in self.given for array in arrays)
         return Counter(
             (name, round(sum(size / uses[name, array] for array, size in arrays.items())), flops)

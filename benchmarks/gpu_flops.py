@@ -20,7 +20,7 @@ def of_product(problem: Any, add: bool) -> tuple[int, int]:
 
 
 def _of_pair_layers(args: Sequence[Any]) -> int:
-    """Return the operations of the products inside of a kernel over pairs; the first layer has no joint product."""
+    """Return the operations of the products in a kernel over pairs; layer 0 has none for queries, keys and values."""
     begin, end, _, _, layers, _, heads, width, f = map(int, args[-11:-2])
     return _of_layers(end - begin, layers, heads * width, f)
 
@@ -30,7 +30,7 @@ def _of_layers(rows: int, layers: int, d: int, f: int) -> int:
 
 
 def _of_nodes(args: Sequence[Any], of_scores: int, of_maps: int) -> int:
-    """Return the operations of the products inside of a kernel over nodes; which arguments hold their widths."""
+    """Return the operations of the products in a kernel over nodes; `of_scores` and `of_maps` are places in `args`."""
     (begin, end, _, d), s = map(int, args[-6:-2]), int(args[of_scores])
     return _of_maps(end - begin, int(args[of_maps]), int(args[of_maps + 1]), d, s)
 

@@ -121,7 +121,7 @@ def of_calls(now: dict[str, StepCounts], report: Report) -> dict[str, str]:
 
 
 def of_slow_kernels(now: dict[str, StepCounts], report: Report) -> dict[str, str]:
-    """Return the shares of the machine's rates of a composition, and the time of a step of a recurrence."""
+    """Return the shares of the machine's rates that a composition reaches, and the time of a step of a recurrence."""
     ours, composition = measured(report), now[STEPS["gpst256"]]
     of_step = {"products": composition.flops / ours["float32"].value, "copies": composition.bytes / ours["bytes"].value}
     whole = milliseconds(report, STEPS["gpst256"], GRAPH) / 1e3

@@ -180,9 +180,9 @@ def steps_an_epoch() -> float:
 
 
 def at_positions(positions: float) -> StepCounts:
-    """Return the counts of a step of so many positions by the paper's model.
+    """Return the counts of a step of the paper's model over so many positions.
 
-    Products are one kernel and all others another one, so that only sums count.
+    All products count as one kernel, and all other kernels as another one: only their sums are right.
     """
     config, _ = CONFIGURATIONS["bllip_sent"]["tg"]
     content = json.loads(COUNTS.read_text(encoding="utf-8"))

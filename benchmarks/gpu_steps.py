@@ -1,6 +1,6 @@
 """Every training step of the benchmarks' table, on any backend: of the table's size, or small, for a stand-in.
 
-A step is a call; it keeps its arrays on the device, and ends before the device does.
+A step is a function. It keeps its arrays on the device, and may return before the device has finished.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TableStep:
 
 @cache
 def trees(least: int, most: int) -> tuple[Corpus, Vocabulary]:
-    """Return 160 random trees of about so many positions, and their vocabulary: no treebank is needed."""
+    """Return 160 random trees of about `least` to `most` positions, and their vocabulary: no treebank is needed."""
     lengths = np.random.default_rng(0).integers(least, most, 160)
     vocabulary = Vocabulary("words", tuple(f"w{i:02}" for i in range(99)), ("X",))
     random_trees = [long_tree(int(n), seed) for seed, n in enumerate(lengths)]
@@ -44,9 +44,9 @@ def trees(least: int, most: int) -> tuple[Corpus, Vocabulary]:
 
 
 def grammar(filled: int, ops: ModuleType, small: bool) -> transformer_grammars.Step:
-    """Return the step of a Transformer Grammar of PTB's size; `filled` is L of the long sentences, or 0.
+    """Return the step of a Transformer Grammar of PTB's size; `filled` is L of the long trees, or 0 for other trees.
 
-    The others have about 160 positions on average, twice those of the sample of the Penn Treebank without tags (81).
+    The other trees have about 160 positions on average, twice those of the Penn Treebank's sample without tags (81).
     """
     if small:
         return transformer_grammars.Step(*trees(16, 24), 1, 24, ops, **SMALL_GRAMMAR)

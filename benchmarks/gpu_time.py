@@ -1,7 +1,7 @@
-"""The time of a training step on a GPU, predicted from what it asks of one: kernels, bytes and operations.
+"""The time of a training step on a GPU, predicted from its kernels, their bytes and their operations.
 
 On the device a kernel takes the longest of three times: that of its start, of its bytes, of its operations. Meanwhile
-the host calls the next ones; the step takes the longer of the two, and every synchronisation adds its own time.
+the host calls the next ones. The step takes the longer time of device and host, and that of every synchronisation.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def as_it_is(counts: StepCounts, precision: str = "float32", figures: Figures = 
 
 
 def as_a_graph(counts: StepCounts, figures: Figures = H200) -> Predicted:
-    """Return the time of the step whose kernels are those of now, and are started by one call of a graph.
+    """Return the time of a step with the same kernels in a CUDA graph, which the host starts by one call.
 
-    The host calls for it, for the copy of the batch to where the graph reads it, and for that of the step's numbers.
+    Two more calls of the host copy the batch to where the graph reads it, and the step's numbers.
     """
     calls, waiting = 3 * figures["call"].value, figures["synchronisation"].value
     return replace(as_it_is(counts, figures=figures), calls=calls, waiting=waiting)
@@ -98,12 +98,12 @@ def as_a_graph(counts: StepCounts, figures: Figures = H200) -> Predicted:
 def as_designed(
     counts: StepCounts, launches: int, precision: str, *, is_graph: bool, is_persistent: bool = False
 ) -> Predicted:
-    """Return the time of a step that does the same work in so many kernels, in a graph or started one by one.
+    """Return the time of a step that does the same work in `launches` kernels, in a graph or started one by one.
 
-    Kernels whose work takes longer than their start remain; the work of all others is done in those that are left of
-    the budget. The bytes are those of now: what fused kernels no longer move is not taken off, so that this is an upper
-    bound. In a persistent kernel a product of a recurrence reads no weights, and takes a turn in the place of a start.
-    One copy, one synchronisation.
+    Kernels whose work takes longer than their start remain; the rest of the `launches` do the work of all others. The
+    bytes are those of now: what fused kernels no longer move is not subtracted, so that this is an upper bound. In a
+    persistent kernel a product of a recurrence reads no weights, and takes a turn in the place of a start. The step has
+    one copy and one synchronisation.
     """
     launch, parts, n_large = H200["launch"].value, [0.0, 0.0], 0
     turns = 0.0
@@ -121,5 +121,5 @@ def as_designed(
 
 
 def all_reduce(n_parameters: int, gpus: int) -> float:
-    """Return the seconds of adding up float32 gradients by a ring: each GPU sends and takes nearly all twice."""
+    """Return the seconds of adding up float32 gradients by a ring: each GPU sends and gets nearly all twice."""
     return 2 * (gpus - 1) / gpus * FLOAT32_BYTES * n_parameters / H200["network"].value

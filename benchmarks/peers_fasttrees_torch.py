@@ -55,7 +55,7 @@ class Cell(nn.Module):
         return (out * c.tanh()).view(-1, self.hidden_size), c, distance
 
     def project(self, x: Tensor) -> Tensor:
-        """Return what the inputs give to all gates at all steps."""
+        """Return the inputs' part [T, B, R] of the logits of all gates, from the inputs [T, B, D]."""
         if self.cell_type != "conv_fasttrees":
             return self.ih(x)
         n, padded = 2 * self.n_chunks, nn.functional.pad(x.permute(1, 2, 0), (1, 0))

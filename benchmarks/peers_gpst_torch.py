@@ -19,7 +19,7 @@ from accel.models.gpst.config import Config
 
 
 class GPST(nn.Module):
-    """The parameters under our names, with _ for the point."""
+    """The model, with its parameters under our names, in which `_` replaces the point."""
 
     def __init__(self, config: Config, parameters: Mapping[str, np.ndarray]) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class GPST(nn.Module):
         return structure, self.generative(words, vectors, ids, trees) if generates else torch.zeros(())
 
     def backward(self, structure: Tensor, generative: Tensor) -> None:
-        """The gradient stop: the splits' scores learn from the losses of the structure only."""
+        """Set the gradients with stop-gradient: only the losses of the structure train the splits' scores."""
         self.is_stopped = False
         structure.backward(retain_graph=generative.requires_grad)
         if generative.requires_grad:

@@ -4,9 +4,9 @@
     python -m benchmarks.precision --recurrence --data train.txt --validation valid.txt --out runs/precision-text
 
 Trains a Transformer Grammar of the demo's size with several seeds in every precision, and compares the validation
-losses. The backend is the processor's. The factors of its matrix products are rounded as on a GPU, to nearest, ties to
-even, and products and sums are float32; a test compares these losses with those of the GPU's backend on its stand-in.
-With --recurrence, a language model of FastTrees is trained by `grove train --precision bf16`, which the processor has.
+losses. The backend is the CPU's. The factors of its matrix products are rounded as on a GPU, to nearest, ties to even,
+and products and sums are float32; a test compares these losses with those of the GPU's backend on its stand-in. With
+--recurrence, a language model of FastTrees is trained by `grove train --precision bf16`, which the CPU backend has.
 Complete runs in the folder are kept.
 """
 
@@ -46,7 +46,7 @@ def rounded_products(precision: str) -> Iterator[None]:
 
 
 def curve(options: argparse.Namespace, precision: str, seed: int) -> Curve:
-    """Return the validation losses of a run by their steps; a complete one is kept, if its options are these."""
+    """Return the validation losses of a run by their steps; a complete run with these options is not made again."""
     directory = options.out / f"{precision}-{seed}"
     metrics = directory / METRICS
     arguments = [

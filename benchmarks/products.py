@@ -18,9 +18,9 @@ Factor = tuple[tuple[int, ...], bool, Any]
 
 
 class Products:
-    """How often a step computes each product, and how many rows the recurrences multiply with weights of a shape.
+    """How often a step computes each product, and how many rows the recurrences multiply with weights of each shape.
 
-    Of GPST's layers over pairs also how many rows make up the gradients of so many weights of a shape.
+    For GPST's layers over pairs, `gradients` also counts the rows that make up the gradients of n weights of a shape.
     """
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ but for the steps of a recurrence."""
 
 @dataclass
 class Times:
-    """Calls and seconds of every function, without what it calls of the others."""
+    """Calls and seconds of every function, without the seconds of other timed functions that it calls."""
 
     read: Callable[[], float]
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -77,7 +77,7 @@ class Times:
 
 
 def steps() -> dict[str, Callable[[], Callable[[], Any]]]:
-    """Return what makes each step of the benchmarks, by name."""
+    """Return the functions that make the steps of the benchmarks, by name."""
     from accel.data.corpora.treebank import encode_trees
     from accel.data.generated.grammar import ENGLISH
     from accel.data.vocabularies.building import build

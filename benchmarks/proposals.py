@@ -2,9 +2,9 @@
 
     python -m benchmarks.proposals --parser RUN --model RUN --trees TREEBANK [--threads 2] [--sentences 1000]
 
-A sentence is the first 20 words of one of the treebank that has as many. As many processes as threads take 16 sentences
-at a time. Prints Markdown: the elapsed time of one run, after a short run that compiles the kernels, and how much of it
-each stage took, by the seconds of all processes.
+The sentences are the first 20 words of sentences of the treebank; shorter ones are left out. There is one process per
+thread, which takes 16 sentences at a time. Prints Markdown: the elapsed time of one run, after a short run that
+compiles the kernels, and how much of it each stage took, by the seconds of all processes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def measure(proposing: Model, scoring: Model, sentences: list[list[str]], number: int) -> tuple[Seconds, Counter[str]]:
-    """Return the seconds of every stage, and the numbers of proposals, of their positions and of shared rows."""
+    """Return the seconds of every stage, and the numbers of proposals, of their positions and of the rows read."""
     seconds, counts = Seconds(float), Counter[str]()
     ops = accel.load("cpu")
     calls = {name: _timed(getattr(ops, name), name, seconds) for name in ("span_logz", "best_trees", *_OF_SCORES)}

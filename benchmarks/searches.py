@@ -1,7 +1,7 @@
-"""Searches from left to right: how many sentences a second, with random parameters and words, by a process a thread.
+"""Searches from left to right: how many sentences a second, with random parameters and words, one process a thread.
 
-The probabilities of a random Transformer Grammar are all alike; here labels get the greater share, as in a trained one,
-so that a search opens constituents before it reads a word.
+A random Transformer Grammar gives all actions similar probabilities. Here labels get the greater share, as in a trained
+one, so that a search opens constituents before it reads a word.
 """
 
 from __future__ import annotations

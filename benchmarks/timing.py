@@ -27,7 +27,7 @@ class Times:
 class Row:
     """One line of the table: the goal is a bound on `figure`; an empty goal is none.
 
-    `alone` is the time of the step's matrix products, `most` the goal of ours in times of that (0: none).
+    `alone` is the time of the step's matrix products, `most` the greatest multiple of it that is our goal (0: none).
     """
 
     name: str
@@ -71,7 +71,7 @@ def report(rows: Iterator[Row]) -> list[Row]:
 
 
 def beside_products(row: Row) -> str:
-    """Return our time in times of the matrix products alone."""
+    """Return our time as a multiple of the time of the matrix products alone."""
     if row.alone is None:
         return ""
     ratio = row.ours.median / row.alone.median

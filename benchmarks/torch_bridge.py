@@ -2,8 +2,9 @@
 
     python -m benchmarks.torch_bridge [--threads 1] [--repeats 7] [--clock wall|cpu] [--only CASE ...]
 
-Forward and backward, to inputs and weights; medians, and all sides take turns. The peak of memory is that of one run in
-a process of its own, above what the process holds before it. Writes results/ unless only some cases are run.
+Runs go forward and backward, to inputs and weights. Times are medians, and all sides take turns. The peak of memory is
+that of one run in a process of its own, less what the process holds before it. Writes results/ unless only some cases
+are run.
 """
 
 from __future__ import annotations

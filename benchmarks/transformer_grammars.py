@@ -124,7 +124,7 @@ class Step:
         self.turn = 0
 
     def loss(self, config: Config) -> Any:
-        """Return the loss of the next batch, which the device may still be computing, and set the gradients."""
+        """Set the gradients, and return the loss of the next batch, which the device may still be computing."""
         batch, seed = self.on_device[self.turn % len(self.batches)], self.turn + 1
         return model.loss_and_grad(
             self.ops, config, self.parameters, batch, dropout_seed=seed, gradients=self.gradients, wait=False
@@ -152,7 +152,7 @@ def step(
     corpus: Corpus, vocabulary: Vocabulary, clock: Clock, filled: int, goal: float, most: float,
     to_longest: bool = True,
 ) -> Row:  # fmt: skip
-    """The training step beside PyTorch's; the goals are in times of that (0: none), and of the products alone."""
+    """The training step beside PyTorch's: `goal` is in times of its speed (0: none), `most` of the products' time."""
     import torch
 
     from benchmarks.peers_torch import TransformerGrammar, dense
@@ -188,7 +188,7 @@ def step(
 
 
 def one_after_another(calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    """Return a call that is another one of these each time."""
+    """Return a function that makes the next of these calls each time, in turn."""
     turn = cycle(calls)
     return lambda: next(turn)()
 

@@ -33,9 +33,9 @@ def analyses(name: str, runs: Sequence[Run]) -> str:
 
 
 def regressions(found: dict[str, Any]) -> str:
-    """Return every coefficient and the paper's, and then the differences that the paper's order is of.
+    """Return every coefficient beside the paper's, then the differences that decide whether the paper's order holds.
 
-    Of a mixture the intervals are over terminals; of single models they are over seeds (Welch's), as the verdicts are.
+    Intervals of mixtures are over terminals. Intervals and verdicts of single models are over seeds (Welch's).
     """
     rows = []
     for name, order in ORDERS.items():
@@ -64,13 +64,13 @@ def regressions(found: dict[str, Any]) -> str:
 
 
 def evolutions(found: dict[str, Any]) -> str:
-    """Return the figures of every step; in a file its number is a string."""
+    """Return the figures of every step; a result file stores the number of a step as a string."""
     figures = {model: {int(step): seeds for step, seeds in of_model.items()} for model, of_model in found.items()}
     return evolution.table_of(figures)
 
 
 def mixtures(found: dict[str, Any]) -> str:
-    """Return the figures of mixtures, and of products beside them."""
+    """Return the table of mixtures and, if products were measured, the table of products."""
     products = any(row.get("product") for rows in found.values() for row in rows)
     tables = [ensembles.table_of(found), *([ensembles.product_table(found)] if products else [])]
     return "\n\nAs products:\n\n".join(tables)

@@ -36,7 +36,7 @@ class Candidates:
     parsed : Path
         The best trees of a parser, blank lines between sentences.
     proposals : Path
-        These and, after them, the other trees of the models' own searches.
+        The parsed trees and, after them, the trees of the models' own searches that are not among them.
     draws : Path or None
         Trees that the parser draws without replacement; None if none are drawn.
     """
@@ -47,7 +47,7 @@ class Candidates:
 
 
 def once(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file unless it is there, and its hours."""
+    """Write a file and the hours that this took, unless the file exists."""
     if not path.exists():
         start, partial = perf_counter(), path.with_name(f"partial-{path.name}")
         write(partial)
@@ -61,9 +61,10 @@ def writing_hours(path: Path) -> float:
 
 
 def propose(parser: Path, sentences: Path, number: int, out: Path, vocabulary: Vocabulary | None = None) -> None:
-    """Write the best trees of a parser for the sentences of a treebank, but for those with labels not in a vocabulary.
+    """Write a parser's best trees for the sentences of a treebank; leave out those with labels not in `vocabulary`.
 
-    The parser of silver trees has labels that its best trees do not have, and the models that learned from them.
+    The parser of silver trees knows labels that its best trees never have; models that learned from these trees do
+    not know them.
     """
 
     def write(path: Path) -> None:
@@ -97,7 +98,8 @@ def unite(parsed: Path, searched: Sequence[Path], out: Path) -> None:
     """Write the parser's trees of every sentence and, after them, those of the searches that are not among them."""
     groups = [[sentence.tree for sentence in group] for group in read_proposals(parsed, READING)]
     for path in searched:
-        for group, others in zip(groups, read_proposals(path, READING, numbered=True), strict=False):  # the last: none
+        # the last sentences may have no trees: then the file has fewer groups
+        for group, others in zip(groups, read_proposals(path, READING, numbered=True), strict=False):
             group += [sentence.tree for sentence in others if sentence.tree not in group]
     _write_groups(out, groups)
 

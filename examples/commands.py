@@ -11,7 +11,7 @@ from accel.data.generated.grammar import ENGLISH
 from examples import markdown
 from refimpl.trees import Tree, words
 
-EXPECTED = "expected.json"  # beside programs, of those without options: [figure, tolerance]
+EXPECTED = "expected.json"  # beside each program, for runs without options: [figure, tolerance]
 FIGURES = "figures.json"
 
 Figures = Mapping[str, Mapping[str, float]]
@@ -28,7 +28,7 @@ def grove(*arguments: object) -> None:
 
 
 def write_sentences(out: Path, n_train: int, n_test: int) -> list[str | Path]:
-    """Write generated English without full stops, and the trees of the last text; return the options of the texts."""
+    """Write texts of generated English without full stops, and the trees of the test text; return `grove`'s options."""
     out.mkdir(parents=True, exist_ok=True)
     options: list[str | Path] = []
     for seed, (option, size) in enumerate({"data": n_train, "validation": 300, "test": n_test}.items(), 1):
@@ -50,7 +50,7 @@ def table(figures: Figures, columns: Sequence[str], scale: float = 100.0) -> str
 
 
 def compare(program: str, figures: Figures) -> list[str]:
-    """Return a line for every figure of a program, a file, that is further from the expected one than its tolerance."""
+    """Return a line for every figure that is further from the expected one than its tolerance; `program` is a file."""
     expected = json.loads(Path(program).with_name(EXPECTED).read_text(encoding="utf-8"))[Path(program).stem]
     return [
         f"  {model}, {name}: {figures[model][name]:.3f}, expected {value} ± {tolerance}"

@@ -1,6 +1,7 @@
 """Pictures of the learning curves in RESULTS.md, from the result files of the queue and of examples.measure.
 
-A picture has the trainings that share a unit. The first tenth of the steps is left out, so that the end is seen.
+A picture shows the trainings whose curves have the same unit. It leaves out the first tenth of the steps, so that
+differences at the end can be seen.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from examples.queue_tables import PARSERS, Run
 from examples.result_files import NAMES, Result
 from examples.task_tables import CELLS, CHARTS
 
-LEAST = 3  # validations that make a curve
+LEAST = 3  # a curve has at least so many validations
 
 
 @dataclass
 class Group:
-    """The curves of one picture: of every model those of its seeds."""
+    """The curves of one picture: one for each seed of every model."""
 
     title: str
     y_label: str
@@ -44,7 +45,7 @@ def learning_curves(results: Sequence[Result], runs: Sequence[Run]) -> dict[str,
 
 
 def links(results: Sequence[Result], runs: Sequence[Run]) -> str:
-    """Return the pictures as they are shown on the page."""
+    """Return the lines of Markdown that show the pictures on the page."""
     pictures = learning_curves(results, runs).items()
     return "\n\n".join(f"![{picture.title}](results/{name})" for name, picture in pictures)
 

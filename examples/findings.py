@@ -50,7 +50,7 @@ def finish(
     n_hours: float,
     seeds: Sequence[int] | None = None,
 ) -> None:
-    """Write table, result and picture beside the runs, and print the table; `seeds` are of the models (--seeds)."""
+    """Write table, result and picture beside the runs; print the table; `seeds` are the models' (default: --seeds)."""
     options.out.mkdir(parents=True, exist_ok=True)
     option_values = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
     option_values |= {name: list(map(str, value)) for name, value in option_values.items() if isinstance(value, list)}
@@ -77,5 +77,5 @@ def seeds_of(options: argparse.Namespace) -> range:
 
 
 def digest_of(lines: Iterable[str]) -> str:
-    """Return the beginning of the SHA-256 of lines."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of lines."""
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()[:16]

@@ -54,7 +54,7 @@ def trees(runs: Sequence[Run]) -> str:
 
 
 def differences(runs: Sequence[Run]) -> str:
-    """Return differences of F1 with intervals over sentences, by seed and of all seeds' mean, and over the seeds."""
+    """Return differences of F1: of every seed and of the mean, with intervals over sentences; then over the seeds."""
     rows = []
     for size, treebank, parts in _of_treebanks(runs):
         if not parts:

@@ -1,6 +1,6 @@
-"""The runs of `examples.queue --backend cuda`: those that are long without a GPU, in the order of their worth.
+"""The runs of `examples.queue --backend cuda`: those that are long without a GPU, the most important first.
 
-Hours are predicted, from the steps of benchmarks/gpu_model.md; none of these runs is complete yet.
+Hours are predicted from the times of steps in benchmarks/gpu_model.md; none of these runs is complete yet.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def on_gpu(run: Run, hours: float) -> Run:
 
 
 def options(command: str) -> str:
-    """Return what a command is given for a GPU."""
+    """Return the options that make a command run on a GPU."""
     if command.startswith(TRAINS):
         return " --backend cuda --kernels fast"
     return " --backend cuda" if command.startswith(OTHERS) else ""

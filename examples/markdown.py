@@ -18,7 +18,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) 
 
 
 def spread(values: Sequence[float], digits: int = 2, scale: float = 1.0) -> str:
-    """Return mean and sample deviation; of one value the value; of none nothing.
+    """Return mean and sample deviation; for one value only the value; for no values an empty string.
 
     >>> spread([1000, 2000], 1)
     '1,500.0 ± 707.1'

@@ -5,9 +5,9 @@
     python -m examples.measure --data treebanks/craft --out runs/craft --variants distinct,shift,linear --split valid
 
 The folder of data holds train.trees, valid.trees and test.trees, as `examples.transformer_grammars.free_treebanks`
-writes them. A parser proposes trees for every sentence, and the models of trees of a seed add those that their own
-searches end with; all models of the seed score the same trees. These give the bound on the perplexity, and the most
-probable one is compared with the gold tree. Trees that the parser draws give an estimate of the perplexity. With
+writes them. A parser proposes trees for every sentence. The models of trees of a seed add the trees that their own
+searches find, and all models of the seed score the same trees. These trees give the bound on the perplexity, and the
+most probable one is compared with the gold tree. Trees that the parser draws give an estimate of the perplexity. With
 --documents a model reads each sentence after its most probable trees of the sentences before, and only the parser
 proposes. Interrupted runs resume at their last checkpoint; complete runs and results are kept, and --suites are added
 to them. All models of a seed are measured before the next seed is trained. `examples.results` writes the tables.
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _write_sentences(options: argparse.Namespace, sample: Sample, models: Sequence[str]) -> None:
-    """Write the sentences and what their trees depend on; refuse others than those of the trees that are kept."""
+    """Write the sentences and the options of their trees; raise ValueError unless they are those of stored trees."""
     parsed, settings = _of_split(options, "proposals.trees"), _of_split(options, "trees.json")
     text = "".join(f"{tree}\n" for tree in sample.gold)
     if parsed.exists() and _sentences(options).read_text(encoding="utf-8") != text:
@@ -159,7 +159,7 @@ def _of_split(options: argparse.Namespace, name: str) -> Path:
 
 
 def _measure(ops: ModuleType, options: argparse.Namespace, sample: Sample, candidates: Candidates, name: str) -> None:
-    """Write the result of a model unless it is there; add the suites if it has none."""
+    """Write the result of a model unless it exists; add the scores of the suites if they are missing."""
     directory = options.out / name
     path = directory / result_name(options.split)
     result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
@@ -168,7 +168,7 @@ def _measure(ops: ModuleType, options: argparse.Namespace, sample: Sample, candi
     model = open_model(ops, directory)
     if result is None:
         result = _of_sample(ops, options, sample, candidates, model, directory)
-        write_text(path, json.dumps(result) + "\n")  # it stays if a suite cannot be read
+        write_text(path, json.dumps(result) + "\n")  # the result stays if a suite cannot be read
     if options.suites:
         start = perf_counter()
         request = {"suites": suites_of(options.suites)}

@@ -1,6 +1,6 @@
 """One thread for NumPy and Numba, unless the environment says otherwise: the models here are too small for several.
 
-A package that imports this has it set before NumPy is loaded, which is when it counts.
+NumPy and Numba read these variables when they are loaded: a package imports this module before them.
 """
 
 import os

@@ -17,7 +17,7 @@ Bars = Sequence[tuple[float, float]]  # the ends of an interval
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one colour; intervals are as many as the points, or there are none."""
+    """Points of one colour, with an interval for every point or for none."""
 
     points: Points
     y_bars: Bars = ()

@@ -1,4 +1,4 @@
-"""How a program of the examples ends when its user got something wrong: with one line, as the commands of grove do."""
+"""End a program of the examples with one line if its user made a mistake, as the commands of grove do."""
 
 from __future__ import annotations
 

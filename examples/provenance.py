@@ -33,7 +33,7 @@ def machine() -> dict[str, Any]:
 
 
 def digests(paths: Iterable[Path]) -> dict[str, str]:
-    """Return the beginning of the SHA-256 of every file, by its name and its folder's."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of every file, by `folder/name`."""
     digest_of = {}
     for path in paths:
         with open(path, "rb") as file:

@@ -43,9 +43,9 @@ from examples.small_runs import SMALL_RUNS
 CHECKOUT = Path(__file__).resolve().parent.parent
 COLLECTED = CHECKOUT / "examples" / "results" / "queue"
 WITHOUT_GIT = "none"  # the commit of a checkout without history
-TRIES = 3  # of a command that a signal ends
-SIGNALLED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # of a training that was saved after a signal
-SECONDS = 0.5  # between two looks at the running commands
+TRIES = 3  # how often a command that a signal ends is started
+SIGNALLED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit codes of a training that was saved after a signal
+SECONDS = 0.5  # between two checks of the running commands
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -119,7 +119,7 @@ def work(folder: Path, queued: Sequence[Run], data: Path, at_once: int, commit: 
                         failed.add(run.name)
                         print(f"{run.name}: failed with {code}: see {of(folder, 'logs', run, 'log')}", flush=True)
     finally:
-        left = {run: child for run, child in running.items() if child.returncode is None}  # one may end with an error
+        left = {run: child for run, child in running.items() if child.returncode is None}  # `ended` may have raised
         for child in left.values():
             child.terminate()
         for run, child in left.items():
@@ -134,7 +134,7 @@ def start(folder: Path, run: Run, data: Path, commit: str, nice: int) -> subproc
     state = state_of(folder, run) or {"commit": commit, "commands": 0, "hours": 0.0}
     clone = clone_at(folder, state["commit"])
     paths = {"data": data, "runs": folder / "runs", "run": folder / "runs" / run.name}
-    state["commands"] = min(state["commands"], len(run.commands) - 1)  # its result is gone: the last one writes it
+    state["commands"] = min(state["commands"], len(run.commands) - 1)  # without its result the last command runs again
     command = run.commands[state["commands"]]
     if "{best}" in command:
         paths["best"] = folder / "runs" / best(folder / "results", run.needs)
@@ -150,7 +150,7 @@ def start(folder: Path, run: Run, data: Path, commit: str, nice: int) -> subproc
             start_new_session=True, pass_fds=[lock_file.fileno()],
         )  # fmt: skip
         write_pid(lock_file, child.pid)
-    with suppress(OSError):  # where Linux shares processors among sessions first, nice is of runs in one session alone
+    with suppress(OSError):  # with autogroups, `nice` alone ranks only the processes of one session
         Path(f"/proc/{child.pid}/autogroup").write_text(str(nice), encoding="utf-8")
     print(f"{run.name}: {' '.join(words)}", flush=True)
     return child

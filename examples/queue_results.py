@@ -1,4 +1,4 @@
-"""The result files of `examples.queue` in the repository: how they come there, and what a new queue need not make."""
+"""The result files of `examples.queue` in the repository: copy them there, and find the runs that lack one."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def collect(folder: Path, queued: Sequence[Run], collected: Path, *, copy: bool,
         if copy:
             shutil.copy(path, collected / path.name)
         if of_tasks and (run := runs.get(path)):
-            of_task = {"task": run.task, "model": run.model, "commands": list(run.commands)}  # of older results
+            of_task = {"task": run.task, "model": run.model, "commands": list(run.commands)}  # older results lack these
             store(of_task | json.loads(path.read_text(encoding="utf-8")), collected.parent)
 
 
 def missing(folder: Path, queued: Sequence[Run], collected: Path) -> tuple[Run, ...]:
     """Return the runs that have no collected result, and the runs that they need whose result is not in the folder.
 
-    A run that chooses the best of those that it needs gets the one that is best by the collected results, and does not
-    wait for one that is still to be made. Once a better one is collected, the next run gets that one.
+    Some runs use only the best of the runs that they need. Such a run gets the best one among the collected results,
+    and does not wait for runs without a result. If a better result is collected later, later runs get that one.
     """
     queued = of_best(queued, collected)
     of_name = {run.name: run for run in queued}
@@ -50,7 +50,7 @@ def missing(folder: Path, queued: Sequence[Run], collected: Path) -> tuple[Run, 
 
 
 def of_best(queued: Sequence[Run], collected: Path) -> tuple[Run, ...]:
-    """Return the runs, each of which needs only the best of those that it chooses from, if a result is collected."""
+    """Return the runs; those that use the best of several runs need only the best one with a collected result."""
     return tuple(_with_best(run, {other.name: other.table for other in queued}, collected) for run in queued)
 
 

@@ -1,6 +1,6 @@
 """The runs that `examples.queue` makes, the most important first.
 
-Hours are of one core, from the time of a step on a busy two-core machine.
+Hours are core hours, estimated from the time of a step on a busy two-core machine.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def parsers(kind: str) -> tuple[Run, ...]:
     return tuple(parser(kind, name) for name in OF_KIND[kind])
 
 
-# 2. Transformer Grammars, Table 1: the sizes of examples.measure, more steps; of tg_example twice the width, too.
+# 2. Transformer Grammars, Table 1: the sizes of examples.measure, more steps; on tg_example also twice the width.
 GRAMMARS = ("tg", "txl_cc", "txl_terminals")
 
 
@@ -66,7 +66,7 @@ class Grammars:
     sentences: int  # drawn from the test trees: tg_example has 293, a search of one of CRAFT takes 1.5 seconds
     hours: float  # of examples.measure
     width: int = 128
-    times: float = 1.0  # a step takes those of `SECONDS`
+    times: float = 1.0  # a step takes so many times the seconds in `SECONDS`
     measures: str = ""  # options of examples.measure
 
 
@@ -176,7 +176,7 @@ class Size:
 
 
 # The small size is that of examples/gpst, with its recipe. Steps were chosen by their time: a million tokens of each
-# text, so that a GPST takes half a core hour, measures and all, and a GPT-2 a tenth. The small GPT-2 has as many
+# text, so that a GPST takes half a core hour, measuring included, and a GPT-2 a tenth. The small GPT-2 has as many
 # parameters as the GPST (1.93 and 1.97 million), the larger one as many layers.
 SIZES = {
     "gpst_small": Size(

@@ -29,7 +29,7 @@ def state_of(folder: Path, run: Run) -> dict[str, Any]:
 
 
 def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[str, Any]:
-    """Return the provenance of a run, its curve, and the figures of its commands, without folders of a machine."""
+    """Return the provenance of a run, its curve, and the figures of its commands, without paths of this machine."""
     runs, directory = folder / "runs", folder / "runs" / run.name
     files = [Path(name.format(data=data, runs=runs)) for name in run.data]
     files = [file for path in files for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
@@ -50,7 +50,7 @@ def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[st
         text = path.read_text(encoding="utf-8").replace(f'"{runs}', '"{runs}').replace(f'"{data}', '"{data}')
         figures = json.loads(text)
         if isinstance(figures.get("rows"), list):
-            del figures["rows"]  # of every sentence
+            del figures["rows"]  # one for every sentence
         content.setdefault("figures", {})[path.relative_to(runs).as_posix()] = figures
     return content
 
@@ -119,7 +119,7 @@ def end_left_over(lock_file: IO[str]) -> None:
 
 
 def is_alive(path: Path) -> bool:
-    """Return whether the process lives whose number is in a file; the lock is not touched."""
+    """Return whether the process whose number is in a file is alive; the lock is not touched."""
     pid = path.read_text(encoding="utf-8").strip() if path.exists() else ""
     try:
         os.kill(int(pid or 0), 0)

@@ -52,7 +52,7 @@ def parsers(runs: Sequence[Run]) -> str:
 
 
 def trainings(runs: Sequence[Run]) -> str:
-    """Return the last validation loss of every Transformer Grammar and Transformer-XL."""
+    """Return the least validation loss of every Transformer Grammar and Transformer-XL."""
     rows = []
     for run in runs:
         trees, _, name = run["name"].partition("/")

@@ -1,4 +1,4 @@
-"""The refusal of options of `examples.measure` that are not those of what its folder holds."""
+"""Refuse options of `examples.measure` that differ from those of the files in its folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_OPTION = {"epochs": "parser in {} is", "suites": "results in {} are"}
 
 
 def suites_of(paths: Iterable[Path]) -> str:
-    """Return what tells suites from others, in words: one digest of all files, however they are packed."""
+    """Return a text that identifies suites: one digest of all their files, the same however they are packed."""
     digests = []
     for path in chain.from_iterable(map(suite_files, paths)):
         with open_bytes(path) as file:
@@ -42,7 +42,7 @@ def options_of_runs(folder: Path, result_file: str) -> Result:
 
 
 def require_same_options(folder: Path, stored: Result, asked: Result) -> None:
-    """Raise ValueError if an option that is asked for differs from that of what the folder holds."""
+    """Raise ValueError if an option that is asked for differs from that of the files in the folder."""
     for name, value in stored.items():
         if asked.get(name, value) != value:
             text = " ".join(value) if isinstance(value, list) else value
@@ -51,7 +51,7 @@ def require_same_options(folder: Path, stored: Result, asked: Result) -> None:
 
 
 def require_same_settings(directory: Path, asked: Mapping[str, str]) -> None:
-    """Raise ValueError if settings are not those of a complete run, which is kept."""
+    """Raise ValueError if the run is complete, and so is kept, but has other settings."""
     if not (directory / TRAINED_AT).exists() or not asked:
         return
     state = read_state(checkpoint_of(directory))
@@ -59,7 +59,7 @@ def require_same_settings(directory: Path, asked: Mapping[str, str]) -> None:
     for name, value in asked.items():
         before = trained.get(name)
         is_same = value.lower() == str(before).lower()
-        with suppress(ValueError):  # 1e-3 is 0.001; what is no number is another value
+        with suppress(ValueError):  # 1e-3 equals 0.001; a text that is no number differs
             is_same |= isinstance(before, float) and float(value) == before
         if not is_same:
             raise ValueError(f"{directory}: {name} was {before}, is {value}: give that, or another --out")

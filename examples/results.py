@@ -3,8 +3,8 @@
     python -m examples.results runs/craft runs/tg_example runs/union     # runs of examples.measure
     python -m examples.results                                           # write the tables again
 
-A table is between two comments, `<!-- table NAME -->` and `<!-- end -->`; the rest of the page is written by hand. Of
-every treebank with several seeds the paper's Figure 3 is drawn, and of every training of the queue its curve.
+A table is between two comments, `<!-- table NAME -->` and `<!-- end -->`; the rest of the page is written by hand. The
+pictures are the paper's Figure 3 for every treebank with several seeds, and the curves of the queue's trainings.
 """
 
 from __future__ import annotations

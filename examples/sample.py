@@ -24,7 +24,7 @@ class Sample:
     gold : [S] Tree
     skipped : int
     documents : [D] pairs of int, or None
-        How many sentences of each document are here, and how many it has; None of sentences that are by themselves.
+        For each document, its sentences in `gold` and in the treebank; None if sentences are not read in documents.
     """
 
     gold: list[Tree]
@@ -34,7 +34,7 @@ class Sample:
     def in_documents(self, groups: Sequence[list[Item]]) -> tuple[list[list[Item]], list[int] | None]:
         """Return the proposals of every sentence and the sizes of the documents, as `proposal_logps` takes them.
 
-        A document that is cut gets a last sentence without proposals: its end is no event (MARG-6).
+        A document that is cut gets a last sentence without proposals, so that its end does not count (MARG-6).
         """
         if self.documents is None:
             return list(groups), None
@@ -44,7 +44,7 @@ class Sample:
 
     @property
     def n_ends(self) -> int:
-        """The sequences that are read to their end."""
+        """The number of sequences that are read to their end."""
         return len(self.gold) if self.documents is None else sum(n_kept == size for n_kept, size in self.documents)
 
 
@@ -54,7 +54,7 @@ def read_sample(path: Path, *, documents: bool, count: int | None, max_words: in
     Parameters
     ----------
     documents : bool
-        Take the first `count` sentences of each document; it ends before a sentence that is too long. Otherwise draw
+        Take the first `count` sentences of each document, which ends before the first one that is too long. Else draw
         `count` sentences at random, and leave out those that are too long.
     count : int or None
         None: all.

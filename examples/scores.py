@@ -35,12 +35,13 @@ ITEMS = "items.json"
 
 
 def judged(ops: ModuleType, model: Model, candidates: Candidates, sample: Sample) -> Result:
-    """Return the perplexity and, of a model of trees, F1 on a sample with its proposals.
+    """Return the perplexity on a sample with its proposals and, for a model of trees, F1.
 
-    Every sentence has a row: its words, log p, and its brackets that match, of the gold tree and of the chosen tree.
-    In documents log p is that after the greedy trees of the sentences before; `alone` is the perplexity of the same
-    sentences, each as the first of a document. Of sentences by themselves, a model of trees also has the perplexity
-    from the gold tree alone and, if trees are drawn, the estimate from all these trees (IS-2, IS-3).
+    `rows` has one row for every sentence: the number of words, log p and, for a model of trees, the numbers of matching
+    brackets, of brackets of the gold tree and of brackets of the chosen tree. In documents, log p is conditioned on the
+    greedy trees of the sentences before, and `alone` is the perplexity of the same sentences, each read as the first of
+    a document. Otherwise a model of trees also has the perplexity of the gold trees alone and, if trees are drawn, the
+    perplexity that proposals and drawn trees estimate (IS-2, IS-3).
     """
     proposals = read_proposals(candidates.proposals, READING)
     exact = of_words(model)
@@ -100,8 +101,8 @@ def _estimate(
 ) -> Result:
     """Return the perplexity that the proposals and the trees drawn beside them estimate, with its standard error.
 
-    `rated` are the proposals and their log p. `draws` and `others` are drawn trees of a sentence, and those of them
-    that are not among its proposals.
+    `rated` holds the proposals of every sentence and their log p. In the result, `draws` is the mean number of drawn
+    trees per sentence, and `others` the mean number of drawn trees that are not among the proposals.
     """
     all_draws = list(stream_draws(path, READING, with_replacement=False))
     united = list(beside(path, all_draws, [group for group, _ in rated]))
@@ -173,7 +174,10 @@ def item_differences(one: Mapping[str, str], other: Mapping[str, str]) -> dict[s
 
 
 def right_items(content: Mapping[str, Any]) -> tuple[dict[str, list[float]], dict[str, int]]:
-    """Return from what `grove syntaxgym` wrote 1 or 0 for every item of the paper's suites, and the items' numbers."""
+    """Return 1 or 0 for every judged item of the paper's suites, and how many items were judged and skipped.
+
+    `content` is what `grove syntaxgym` wrote.
+    """
     answers = answers_of(content)
     right = {name: [float(letter) for letter in letters if letter != "-"] for name, letters in answers.items()}
     n_items, n_judged = (sum(map(len, x.values())) for x in (answers, right))

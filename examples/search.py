@@ -3,11 +3,11 @@
     python -m examples.search --out runs/search --range maximum_rate=log:1e-4..1e-2 --range n_layers=2,4,6 \\
         -- --data train.trees --validation valid.trees --steps 500
 
-Options after `--` are those of every trial. A range is that of a setting of `grove train --set`: LOW..HIGH, evenly;
-log:LOW..HIGH, evenly in the logarithm; or A,B,C, one of these, which LOW..HIGH:STEP lists. Between whole ends lie
-whole numbers. The values of a trial depend on --seed and its number only. A killed search is started again with the
-same command: complete trials are kept, and the one that was interrupted resumes. More --trials continue a search. With
---grid a search has one trial of every combination of listed values instead, the last range changing fastest.
+Options after `--` are those of every trial. A range gives the values of a setting of `grove train --set`: LOW..HIGH
+draws evenly, log:LOW..HIGH evenly in the logarithm, A,B,C one of these, and LOW..HIGH:STEP is short for such a list. If
+LOW and HIGH are whole numbers, so are the values. They depend on --seed and the trial's number only. A killed search is
+started again with the same command: complete trials are kept, and the interrupted one resumes. More --trials continue a
+search. With --grid a search has one trial of every combination of listed values, the last range changing fastest.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Range:
     is_whole: bool = False
 
     def value(self, u: float) -> str:
-        """Return the value at a point of [0, 1), as `--set` reads it: numbers have three digits.
+        """Return the value at a point of [0, 1), as `--set` reads it: numbers have three significant digits.
 
         Examples
         --------
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Trial]:
 
 
 def _require_same(out: Path, description: Trial) -> None:
-    """Write what a search is, or end the program if `out` holds trials of another one."""
+    """Write the description of a search; end the program if `out` holds trials of another search."""
     path = out / DESCRIPTION
     if path.exists() and any(out.glob("trial-*")):
         before = json.loads(path.read_text(encoding="utf-8"))
@@ -140,7 +140,7 @@ def grid_of(ranges: Sequence[Range]) -> list[dict[str, str]]:
 
 
 def _made(out: Path, number: int, values: dict[str, str], train: Sequence[str]) -> Trial:
-    """Return a trial, stored or made: its training begins, or resumes."""
+    """Return a trial: the stored one or, if there is none, a new one, whose training begins or resumes."""
     directory = out / f"trial-{number:03}"
     if (directory / RESULT).exists():
         old_trial: Trial = json.loads((directory / RESULT).read_text(encoding="utf-8"))
@@ -148,7 +148,7 @@ def _made(out: Path, number: int, values: dict[str, str], train: Sequence[str]) 
     command = ["train", *train, *_set(values), "--out", str(directory), "--resume", "--traceback"]
     trial: Trial = {"number": number, "values": values}
     try:
-        with redirect_stdout(sys.stderr):  # the table alone is printed
+        with redirect_stdout(sys.stderr):  # only the table goes to standard output
             status = cli.main(command)
     except NonFiniteLoss as error:
         trial |= {"validation_loss": inf, "step": str(error).partition(":")[0], "seconds": _seconds(directory)}

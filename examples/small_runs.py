@@ -1,7 +1,7 @@
 """The small runs of `examples.queue --small`: every task of FastTrees and Treeformer that free data allow, three seeds.
 
 A run takes seconds to two minutes of one core, so that every model has three seeds; the paper's sizes and steps stand
-beside ours in RESULTS.md. The tasks lie in the order in which they are run.
+beside ours in RESULTS.md. The tasks are listed in the order in which they are run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LANGUAGE_MODEL = settings(
 
 
 def small(task: str, model: str, seed: int, hours: float, data: tuple[str, ...], words: str, *more: str) -> Run:
-    """Return the run that trains a model with these options of `grove train`, and makes more commands after it."""
+    """Return the run that trains a model with the options `words` of `grove train`, then runs the commands `more`."""
     command = f"--task {task.split('/')[1]} --model {model} --seed {seed} {words}"
     return Run(f"{task}/{model}-{seed}", task, hours, (*train(command), *more), data, seed=seed, task=task, model=model)
 

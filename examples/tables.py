@@ -69,13 +69,13 @@ def _with_ends(scores: Result) -> float:
 
 
 def _excess(scores: Result) -> float:
-    """Return by how much an estimate is rather too high, to the second order (IS-3)."""
+    """Return by how much an estimate is too high on average, to the second order (IS-3)."""
     value, error = scores["estimate"]["value"], scores["estimate"]["error"]
     return float(value * (error / value) ** 2 * scores["words"] / 2)
 
 
 def documents(results: Sequence[Result]) -> str:
-    """Return the perplexity on documents and, of the same sentences, each as the first of one; means over seeds."""
+    """Return the perplexity on documents, and with each sentence read as the first of a document; means over seeds."""
     rows = []
     for group in grouped([result for result in results if of_documents(result)]).values():
         for model, name in NAMES.items():
@@ -115,7 +115,7 @@ def table_2(results: Sequence[Result]) -> str:
 
 
 def _with_p(values: dict[str, list[float]], model: str) -> str:
-    """Return mean and deviation of a model and, of several seeds, Welch's p of its difference to TG."""
+    """Return mean and deviation of a model and, if its values and TG's vary, Welch's p of its difference to TG."""
     of_model, of_tg = values.get(model, []), values.get("tg", [])
     differ = min(len(set(of_model)), len(set(of_tg))) > 1
     p = f" (p = {welch(of_model, of_tg).p:.2g})" if model != "tg" and differ else ""
@@ -129,7 +129,7 @@ CHANCE = dict(zip(CIRCUITS, (25.0, 50.0, 28.9, 25.2, 23.3, 33.2), strict=True))
 def circuits(results: Sequence[Result]) -> str:
     """Return the accuracy of every circuit, as the paper's Figure 4, with its interval where the result has one.
 
-    Below are the differences of every two models, paired over items, where the answers to these are stored.
+    The last rows are the differences of every two models, paired over items, if the answers to the items are stored.
     """
     rows = []
     for result in results:
@@ -167,7 +167,7 @@ def orders(results: Sequence[Result]) -> str:
 def differences(results: Sequence[Result]) -> str:
     """Return the differences of models of one experiment and seed, with paired bootstrap intervals over sentences.
 
-    Sentences of a document are not independent: results of documents have none.
+    Results on documents have no such intervals, since the sentences of a document are not independent.
     """
     rows = []
     for one, other in combinations((result for result in results if "rows" in result and not of_documents(result)), 2):
@@ -204,7 +204,7 @@ def figure_3(results: Sequence[Result]) -> str:
 
 
 def has_distribution(group: Sequence[Result]) -> bool:
-    """Return whether a model has a measure of several seeds."""
+    """Return whether a model has a measure for several seeds."""
     return any(len(values) > 1 for measure in PAPER for values in values_of(group, measure).values())
 
 
@@ -223,7 +223,7 @@ def _f1(*brackets: np.ndarray, axis: int) -> Any:
 
 
 def evaluated(results: Sequence[Result]) -> str:
-    """Return the sentences of perplexity and F1, those left out, and how good the proposals are, of every seed."""
+    """Return for every seed the numbers of measured and skipped sentences, and how good the proposals are."""
     rows = []
     for name, group in grouped(results).items():
         for seed in sorted({result["seed"] for result in group}):

@@ -2,10 +2,11 @@
 
     results/fasttrees/logic-on_lstm-0.json
 
-`task`, `model`, `seed`, `steps`; `hours` of one core, training and test; `data`, the beginnings of their SHA-256;
-`commit`, `machine`, `commands`; `measures`, each with `name`, `unit` and `value`. What is not known is null: figures
-from before there were these files have no hours, or no digests, and a `note` says where they come from. In commands
-{data} is the folder of published data, and {run} that of the run. `answers`, of some tasks, is of every test example.
+`task`, `model`, `seed`, `steps`; `hours` of one core, training and test; `data`, files and the beginnings of their
+SHA-256; `commit`, `machine`, `commands`; `measures`, each with `name`, `unit` and `value`. What is not known is null:
+figures that are older than these files have no hours, or no digests, and a `note` says where they come from. In
+commands {data} is the folder of published data, and {run} that of the run. Some tasks have `answers`, to all test
+examples.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def task_result(content: Mapping[str, Any]) -> TaskResult:
         if "answers" in figures:
             answers = {"answers": figures["answers"]}
             continue
-        checkpoint = Path(path).name.removesuffix("evaluation.json").rstrip(".")  # none: the best one
+        checkpoint = Path(path).name.removesuffix("evaluation.json").rstrip(".")  # empty: the best one
         ending = f", {checkpoint}" if path.endswith(".evaluation.json") else ""
         measures += [measure | {"name": measure["name"] + ending} for measure in measures_of(figures)]
     if "validation_accuracy" in content:
@@ -95,7 +96,7 @@ def task_result(content: Mapping[str, Any]) -> TaskResult:
 def training_result(
     run: Path, task: str, model: str, seed: int, commands: list[str], data: dict[str, str]
 ) -> TaskResult:
-    """Return the result of a training by a program of the examples; its hours are those of the steps, elapsed."""
+    """Return the result of a training by a program of the examples; its hours are the elapsed time of the steps."""
     lines = read_metrics(run / METRICS)
     figures = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))
     values = (task, model, seed, len(lines), round(sum(line["seconds"] for line in lines) / 3600, 4), data,
@@ -124,8 +125,8 @@ def measure_of(name: str, value: float) -> dict[str, Any]:
 
 
 def _of_trees(rows: Mapping[str, Any], convention: str) -> Iterator[dict[str, Any]]:
-    """Yield F1 of every row and recall of the first one; where there are several ways to find trees, these are named
-    with the convention."""
+    """Yield F1 of every row and recall of the first one; if there are several ways to find trees, a name holds the way
+    and the convention."""
     ways = [title for title in rows if title not in (*BASELINES, ORACLE)]
     ending = f", {convention.upper()}" if len(ways) > 1 else ""
     for title, row in rows.items():

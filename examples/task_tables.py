@@ -38,14 +38,14 @@ CONSTRUCTIONS = {
 
 @dataclass(frozen=True)
 class TaskTable:
-    """The rows, the columns and the paper's figures of a task; the first column is compared with that of a model."""
+    """The rows, columns and paper's figures of a task; the first column is compared with that of model `against`."""
 
     models: Mapping[str, str]
     measures: Mapping[str, str]
     against: str
     paper: Mapping[str, str] = field(default_factory=dict)  # of the same columns
     command: str = "python -m examples.queue --small --data data"  # trains a model that has no result
-    constants: Mapping[str, str] = field(default_factory=dict)  # measures that have a row: the same for all models
+    constants: Mapping[str, str] = field(default_factory=dict)  # measures with their own row, equal for all models
 
 
 LOGIC = {"lstm": "88, 84, 80, 78, 71, 69", "on_lstm": "91, 87, 85, 81, 78, 75", "fasttrees": "91, 88, 83, 80, 76, 74",
@@ -170,7 +170,7 @@ SOURCES = {
 
 
 def task_table(name: str, results: Sequence[TaskResult]) -> str:
-    """Return the rows of all models: means and sample deviations over seeds, or the command of a model without any."""
+    """Return the rows of all models: means and sample deviations over seeds, or, without results, a command."""
     task = TASKS[name]
     of_task = [result for result in results if result["task"] in SOURCES.get(name, (name,))]
     first, *_ = task.measures

@@ -2,9 +2,9 @@
 
 A claim is that one model is better than another in a measure. It is confirmed if the 95 % interval of the difference
 (Welch's, over seeds) lies on the paper's side of 0, refuted if on the other side, and open otherwise; "so far" if the
-last validation of every training was its best one. Of several trainings the longest counts that both models have.
-Where one model has one seed, and the answers to all test examples are stored, it is compared with every seed of the
-other: the interval over these examples, paired, covers those of all. It says nothing about other seeds.
+last validation of every training was its best one. Of several trainings, the longest that both models have counts. If
+one model has one seed, and the answers to all test examples are stored, it is compared with every seed of the other
+over paired examples. The interval covers the intervals of all these comparisons; it says nothing about other seeds.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def judge(better: Sequence[float], worse: Sequence[float], *, lower: bool = Fals
 
 
 def judge_answers(better: Sequence[np.ndarray], worse: Sequence[np.ndarray]) -> tuple[str, str]:
-    """Return the same of two kinds' right answers to the same examples, 1 or 0 each, in %; of each several models.
+    """Return the same as `judge`, in %, from right answers (1 or 0) of some models of each kind to the same examples.
 
     >>> judge_answers([np.array([1, 1, 1, 0] * 25)], [np.array([1, 1, 0, 0] * 25)])
     ('+25.00 (+16.47 to +33.53)', 'one seed: confirmed')
@@ -134,7 +134,7 @@ def judge_answers(better: Sequence[np.ndarray], worse: Sequence[np.ndarray]) -> 
 
 
 def judge_suites(better: Sequence[Answers], worse: Sequence[Answers]) -> tuple[str, str]:
-    """Return the same of SyntaxGym's items: the mean over suites, by a bootstrap of each suite's items.
+    """Return the same as `judge` for SyntaxGym's items: the mean over suites, by a bootstrap of each suite's items.
 
     >>> judge_suites([{"npi": "1101"}], [{"npi": "0-00"}])
     ('+66.67 (+0.00 to +100.00)', 'one seed: open')
@@ -155,7 +155,7 @@ def _judged(claim: Claim, both: Sequence[Sequence[TaskResult]]) -> tuple[str, st
 
 
 def _value(result: TaskResult, measure: str) -> float | None:
-    """Return a measure of a result; the accuracy of several lengths of formulas together is that of the answers."""
+    """Return a measure of a result; the accuracy over several lengths of formulas is computed from the answers."""
     if "answers" in result and " to " in measure:
         return 100.0 * float(right_of(result["answers"], measure.removeprefix("accuracy, ")).mean())
     return value_of(result, measure)

@@ -1,4 +1,4 @@
-"""Attention: over given sets of keys or all keys before, with relative positions; over all keys, without."""
+"""Attention: with relative positions, over given keys or all keys up to a query; without, over all keys."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ def sparse_attention(
 
     q : [T, H, D] float; k, v : [S, H, D] float
     r : [P, H, D] float, a row for every relative position; content_bias, position_bias : [H, D] float, u and w
-    keys, relative : T lists of int, rows of `k` that query i may attend to, each once, and for each the row of `r`
+    keys, relative : T lists of int: the rows of `k` that query i may attend to, each once; the row of `r` for each
     keep : None or T arrays [number of keys, H], multipliers of the weights after the softmax
     -> out : [T, H, D] float, 0 where there is no key; lse : [T, H] float, nats, -inf where there is no key
     Raises ValueError if shapes or dtypes do not fit, or a row number lies outside `k` or `r`.
@@ -92,7 +92,7 @@ def dot_product_attention(q: Float, k: Float, v: Float, causal: bool = False, ke
 
     Spec: ED-1.  $o_i = \sum_j \operatorname{softmax}_j(q_i^\top k_j / \sqrt D)\, v_j$   (FastTrees, section 3.3)
 
-    q, k, v, keep : as `causal_attention`, but any S
+    q, k, v, keep : as `causal_attention`, but S may be less than T
     causal : bool, query i sees the keys j <= S - T + i only, which needs S >= T
     -> out, lse : as `sparse_attention`
     Raises ValueError if `causal` and S < T, or shapes or dtypes do not fit.
@@ -117,9 +117,9 @@ def multi_head_attention(
     Spec: ED-1.  $[o_1; \dots; o_H]\, W_o$ of the heads of $x W_q$, $y W_k$ and $z W_v$, biases where there are some
 
     queries : [T, d] float; keys, values : [S, d] float
-    parameters : `query`, `key`, `value`, `output` [d, d], and `_bias` [d] of each, or none
+    parameters : `query`, `key`, `value`, `output` [d, d]; for each an optional bias, `query_bias` [d], ...
     n_heads : int, divides d; causal : as `dot_product_attention`
-    turn : function of the queries and of the keys, [T, H, D]: positions
+    turn : function that turns the queries, and the keys, [T, H, D], by their positions
     -> [T, d] float
     Raises ValueError if the heads do not divide d, or shapes or dtypes do not fit.
 
@@ -140,7 +140,7 @@ def multi_head_attention(
 
 
 def _causal_keys(n_queries: int, n_keys: int) -> list[list[int]]:
-    """Return the keys that every query sees where the last query sees all."""
+    """Return, for every query, the keys that it sees: the last query sees all, each earlier query one fewer."""
     if n_keys < n_queries:
         raise ValueError(f"k: {n_keys} keys are fewer than {n_queries} queries")
     return [list(range(n_keys - n_queries + i + 1)) for i in range(n_queries)]
@@ -155,7 +155,7 @@ def _of_keys(keep: Float | None, q: Float, k: Float, keys: list[list[int]]) -> S
 
 
 def _check_rows(name: str, rows: Rows, n_queries: int, n_rows: int) -> None:
-    """Raise ValueError unless there is a list for every query, of rows that exist."""
+    """Raise ValueError unless there is one list per query, and all rows in the lists exist."""
     if len(rows) != n_queries:
         raise ValueError(f"{name}: {len(rows)} lists for {n_queries} queries")
     for i, of_query in enumerate(rows):

@@ -1,4 +1,4 @@
-"""The oracle of the oracle: definitions that try everything, for tiny inputs; `phrase` alone follows an algorithm."""
+"""Definitions by enumeration, which check the reference on tiny inputs; only `phrase` follows a paper's algorithm."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ def composed_at(types: Sequence[int]) -> list[int | None]:
 
 
 def attend_sets(types: Sequence[int]) -> list[list[int]]:
-    """Return who attends to whom by definition, without a stack.
+    """Return the positions that every position may attend to, by definition: without a stack.
 
     Spec: BF-2.
 
@@ -88,7 +88,7 @@ def memories(types: Sequence[int], segment_length: int, memory_length: int) -> l
 
 
 def _is_on_stack(types: Sequence[int], composer: Sequence[int | None], j: int, i: int) -> bool:
-    """Return whether position j is put to use at position i: it is no CNT2, and not composed up to i."""
+    """Return whether position j is on the stack at position i: j is no CNT2, and no CNT1 up to i composes it."""
     close = composer[j]
     return types[j] != CNT2 and (close is None or close > i)
 
@@ -126,7 +126,7 @@ def phrase(tokens: Float, parameters: Parameters, i: int, j: int) -> Float:
 
 
 def labelled_trees(n: int, n_labels: int) -> Iterator[list[tuple[int, int, int]]]:
-    """Yield every labelled tree over n words as its (first word, last word, label), shorter spans first.
+    """Yield every labelled tree over n words as a list of (first word, last word, label), shorter spans first.
 
     Spec: BF-5.  Every way to give each span a label or none, less those without a root or with spans that cross.
 

@@ -1,4 +1,4 @@
-"""What is checked of every argument, and how parameters are named."""
+"""Checks of arguments, and the names of parameters."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -21,7 +21,7 @@ def check_shape(name: str, x: Float | Int, *axes: int | None, like: Float | None
 
 
 def check_shapes(*, like: Float | None = None, **arrays: tuple[Float | Int, str]) -> None:
-    """Raise ValueError unless every array has an axis a letter, axes of one letter one length, and the dtype of `like`.
+    """Raise ValueError unless arrays have one axis per letter, one length for equal letters, and the dtype of `like`.
 
     >>> check_shapes(x=(np.zeros((2, 3)), "Td"), scale=(np.zeros(4), "d"))
     Traceback (most recent call last):
@@ -34,20 +34,20 @@ def check_shapes(*, like: Float | None = None, **arrays: tuple[Float | Int, str]
 
 
 def check_heads(n_heads: int, d: int) -> None:
-    """Raise ValueError unless so many heads divide the width of a row."""
+    """Raise ValueError unless `n_heads` is at least 1 and divides `d`, the width of a row."""
     if n_heads < 1 or d % n_heads:
         raise ValueError(f"n_heads: {n_heads} does not divide {d}")
 
 
 def check_least(least: int, **numbers: int | None) -> None:
-    """Raise ValueError unless every number is at least so large; None is no number."""
+    """Raise ValueError if a number is below `least`; None is not checked."""
     for name, number in numbers.items():
         if number is not None and number < least:
             raise ValueError(f"{name}: {number} is below {least}")
 
 
 def check_known(name: str, value: str, known: Collection[str]) -> None:
-    """Raise ValueError unless `value` is one of the known ones."""
+    """Raise ValueError unless `value` is in `known`."""
     if value not in known:
         raise ValueError(f"{name}: {value!r} is not one of {', '.join(known)}")
 
@@ -59,7 +59,7 @@ def check_finite(name: str, x: Float) -> None:
 
 
 def part(parameters: Parameters, prefix: str) -> Parameters:
-    """Return the parameters whose names begin with `prefix` and a dot, without both.
+    """Return the parameters whose names begin with `prefix` and a dot, and remove both from the names.
 
     >>> list(part({"gate.a.weight": np.zeros(1), "gates.b": np.zeros(1)}, "gate"))
     ['a.weight']

@@ -58,7 +58,7 @@ def bias_gelu(x: Float, bias: Float) -> Float:
 
 
 def softmax(x: Float) -> Float:
-    r"""Return the probabilities that the last axis defines as logits.
+    r"""Return the probabilities whose logits are the entries of the last axis.
 
     Spec: LAY-6.  $e^{x_j} / \sum_l e^{x_l}$
 
@@ -71,7 +71,7 @@ def softmax(x: Float) -> Float:
 
 
 def log_softmax(x: Float) -> Float:
-    r"""Return the logarithms of the probabilities that the last axis defines as logits.
+    r"""Return the logarithms of the probabilities whose logits are the entries of the last axis.
 
     Spec: LAY-6.  $x_j - \log \sum_l e^{x_l}$
 
@@ -151,7 +151,7 @@ def sinusoids(positions: Int | Float, d: int) -> Float:
     $\omega_k = 10^{-8k/d}$
 
     positions : [P] int or float, of either sign; d : int, even, >= 2 -> [P, d] float64
-    Raises ValueError if `d` is odd or below 2, or `positions` has not one axis.
+    Raises ValueError if `d` is odd or below 2, or `positions` does not have exactly one axis.
 
     >>> sinusoids(np.array([0]), 4)
     array([[0., 0., 1., 1.]])
@@ -169,7 +169,7 @@ def embedding(table: Float, ids: Int) -> Float:
     Spec: LAY-4.  $h_i = E_{a_i}$
 
     table : [V, d] float; ids : [T] int in 0..V-1 -> [T, d] float
-    Raises ValueError if an id is out of range or no integer, or a shape is wrong.
+    Raises ValueError if an id is out of range or not an integer, or a shape is wrong.
 
     >>> embedding(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 0, 1])).tolist()
     [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
@@ -187,7 +187,7 @@ def cross_entropy(h: Float, table: Float, bias: Float, labels: Int) -> Float:
 
     h : [T, d] float; table : [V, d] float; bias : [V] float
     labels : [T] int in 0..V-1, or -1 where nothing is predicted -> [T] float, nats
-    Raises ValueError if a label is out of range or no integer, or shapes or dtypes do not fit.
+    Raises ValueError if a label is out of range or not an integer, or shapes or dtypes do not fit.
 
     >>> cross_entropy(np.zeros((2, 1)), np.ones((4, 1)), np.zeros(4), np.array([2, -1])) / np.log(4)
     array([-1.,  0.])

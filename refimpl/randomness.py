@@ -24,7 +24,7 @@ def splitmix64(state: int) -> int:
 
 
 def random_bits(number: int, seed: int) -> int:
-    r"""Return the 64 random bits of the element of that number.
+    r"""Return the 64 random bits of element `number`.
 
     Spec: LAY-3.  $r_i = g\bigl((\mathrm{seed} + (i + 1)\,\mathtt{9E3779B97F4A7C15}) \bmod 2^{64}\bigr)$
 
@@ -38,7 +38,7 @@ def keep_mask(elements: int | Int, rate: float, seed: int) -> Float:
 
     Spec: LAY-3.  $z_i = [\lfloor r_i / 2^{32} \rfloor \ge \lfloor 2^{32} \rho \rfloor] / (1 - \rho)$
 
-    elements : int or [...] int, how many elements there are, or the numbers of those wanted
+    elements : int or [...] int, how many elements there are, or the numbers of the wanted elements
     rate : float in [0, 1), the probability that an element is dropped
     seed : int in 0..2^64-1 -> [elements] or [...] float64
     Raises ValueError if `rate` or `seed` is out of range.
@@ -69,7 +69,7 @@ def dropout(x: Float, rate: float, seed: int) -> Float:
 
 
 def uniform(number: int, seed: int) -> float:
-    r"""Return the element's number between 0 and 1.
+    r"""Return the random number of element `number`, uniform between 0 and 1.
 
     Spec: RND-1.  $\lfloor r_i / 2^{11} \rfloor / 2^{53}$
 

@@ -102,13 +102,13 @@ def beam_search(step_logp: StepLogp, beam: int, length_penalty: float, max_lengt
     Spec: ED-6.  score $= \log p(y) / ((5 + |y|) / 6)^\alpha$   (FastTrees, section 4.5)
 
     step_logp : from the tokens so far to the log-probability of every next token; -inf: impossible
-    beam : int, how many unfinished sequences go on after every step, of the 2 `beam` best that are looked at
-    length_penalty : float, $\alpha \ge 0$; max_length : int, a sequence of so many tokens is finished
+    beam : int, how many unfinished sequences are kept after every step, out of the 2 * beam best of all
+    length_penalty : float, $\alpha \ge 0$; max_length : int, a sequence of this length is finished
     end : int, the token that ends a sequence; it counts in |y| -> list of int, without `end`
     Raises ValueError if a number is out of range, a log-probability is NaN or above 0 (by more than 1e-6: rounding),
     or no sequence is possible.
 
-    Token 0 ends. The likelier first token, 1, leads into a plain; a beam of two looks past it.
+    Token 0 ends a sequence. Token 1 is the likelier first token, but [2, 0] is the likeliest sequence; beam 2 finds it.
     >>> step = {(): [0.1, 0.5, 0.4], (1,): [0.4, 0.3, 0.3], (2,): [0.9, 0.1, 0.0]}
     >>> def step_logp(tokens):
     ...     with np.errstate(divide="ignore"):

@@ -30,8 +30,8 @@ Gpst = Callable[[Sequence[int]], tuple[float, float, Float]]
 class Limits:
     """How much is searched, and which trees. Spec: WS-2, WS-5, WS-6."""
 
-    beam: int  # b, hypotheses that go on after an action
-    word_beam: int | None = None  # b_w, hypotheses that go on after a word; None: b
+    beam: int  # b, hypotheses that are kept after an action
+    word_beam: int | None = None  # b_w, hypotheses that are kept after a word; None: b
     fast_track: int = 0  # b_s, hypotheses with the next word that are set aside before the beam is cut
     one_pool: bool = False  # hypotheses with the next word compete with those that lack it
     max_open: int = 50  # o, constituents that are open at a time
@@ -54,13 +54,13 @@ class Hypothesis:
 
 
 def gpst_actions(logps: Gpst, sentence: Sequence[int] = (), more: bool = False, end: int | None = None) -> Model:
-    """Return GPST as a model: COMP (-1) where there are two sub-trees, then the words of GEN.
+    """Return GPST as a search model: its steps are COMP (-1), if there are two sub-trees, then the words of GEN.
 
     Spec: WS-1.
 
     logps : from the actions so far to log p(COMP), log p(GEN), and [V] log p(word | GEN)
-    sentence : [n] int, the words; more : any words may follow; end : a word after which a text does not go on
-    Raises ValueError if `end` is in the sentence; the model does for a word outside 0..V-1.
+    sentence : [n] int, the words; more : any words may follow; end : the word that ends a text, or None
+    Raises ValueError if `end` is in the sentence; the returned model raises it for a word outside 0..V-1.
     """
     if end in sentence:
         raise ValueError(f"end: {end} is a word of the sentence")
@@ -101,7 +101,7 @@ def possible_actions(
     within_word = bool(rest) and rest[0] in limits.goes_on
 
     def can(symbol: str) -> bool:
-        if action_type(symbol) == T:  # no drawn word continues one of the sentence
+        if action_type(symbol) == T:  # no sampled terminal continues a word of the sentence
             fits = symbol not in limits.goes_on or (types[-1:] == [T] and (bool(rest) or n > len(sentence)))
             return bool(stack) and fits and (symbol == rest[0] if rest else more)
         if action_type(symbol) == ONT:
@@ -143,7 +143,7 @@ def word_level_search(
 
     n_words : int, at most the words of the model's sentence, if it has one
     complete : after the last word go on until the trees are complete
-    sync : False: compare after every action alone
+    sync : False: compare hypotheses after every action only, not after every word
     -> at most b_w hypotheses; [n] float, nats, empty without `sync`
     Raises ValueError if there are no words, a log-probability is NaN or above 0 (by more than 1e-6, for rounding), or
     nothing is possible.
@@ -204,7 +204,7 @@ def sample(model: Model, limits: Limits, n_words: int, seed: int, n_given: int =
 
 
 def _advance(model: Model, pool: list[Hypothesis], limits: Limits, n_words: float) -> list[Hypothesis]:
-    """Return the best hypotheses with so many words, or complete ones: the others go on, action by action."""
+    """Return the best hypotheses that are complete or have `n_words` words; extend the others action by action."""
 
     def is_done(h: Hypothesis) -> bool:
         return h.complete or h.n_words >= n_words

@@ -4,8 +4,8 @@
     python3 -m benchmarks.gpu_report --out DIR --stand-in --small   # on any machine, in a minute: what a report is like
 
 DIR/report.md and DIR/report.json are written anew after every row. Whatever ends the command, the same command
-continues: what is done is not done again. A tool that the machine lacks is named in the report. Nothing is installed
-or fetched; what is missing of Python's packages is missing in the report. DIR/notes.md, if there is one, stands at the
+continues, and repeats no finished row. A tool that the machine lacks is named in the report. Nothing is installed or
+downloaded; the report lacks the parts whose Python packages are missing. DIR/notes.md, if there is one, stands at the
 top of the page: write there what else ran on the machine.
 """
 
@@ -35,7 +35,7 @@ from benchmarks.gpu_report.records import (
 )  # fmt: skip
 
 MINUTES = 8.5
-POLL = 0.5  # seconds between two looks at a part
+POLL = 0.5  # seconds between two checks of a part
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):  # of the processes of xdist the first one records
+    if not hasattr(config, "workerinput"):  # with xdist only the main process records
         config.pluginmanager.register(Recorder(config.getoption("--record")))
 
 

@@ -2,9 +2,9 @@
 
     compute-sanitizer --tool memcheck python -m benchmarks.gpu_report.every_kernel [--seconds 20] [--stand-in]
 
-It prints the name of everything that it has run. The fast kernels come first, in small training steps: what they use
-only a GPU shows. Operations with a fast form run in it, too. Arrays are allocated one by one: what lies beyond one is
-no other's memory.
+It prints the name of everything that it has run. The fast kernels come first, in small training steps, since they use
+features that only a GPU has. Operations with a fast form run in it, too. Every array has an allocation of its own, so
+that an access beyond an array hits no other array.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def works() -> dict[str, Callable[[ModuleType], None]]:
-    """Return what is run by name."""
+    """Return the steps and operations that are run, by name."""
     steps = {f"fast_{step.family}": partial(run_step, step) for step in SMALL_STEPS}
     return steps | {op.name: partial(run_operation, op) for op in OPS if hasattr(cuda, op.name)}
 

@@ -1,13 +1,14 @@
 """Which kernels take the time of a training step: every launch of one of our kernels and every product, timed alone.
 
-On a GPU an event of CUDA comes before each and another one after it. An idle device would reach the first event before
-the host has asked for the kernel, and the time between the events would be the host's. So a kernel goes ahead that does
-nothing for WAIT seconds, or for NUMBA_WAIT, since the host takes longer to launch a kernel of Numba. Meanwhile the host
-asks for both events and what is between, and the device does them one right after the other. If the host needed more
-than the wait, the launch is counted as `late`: its time may be too long.
+On a GPU a CUDA event is recorded before each launch and another one after it. An idle device would reach the first
+event before the host has launched the kernel, and the time between the events would be the host's. So a kernel that
+only waits is launched first. It waits for WAIT seconds or, since the host takes longer to launch a kernel of Numba, for
+NUMBA_WAIT. Meanwhile the host enqueues both events and the launch between them, and the device runs them one right
+after the other. If the host needs longer than the wait, the launch is counted as `late`: its time may be too long.
 
-The time of two events with nothing between, `empty_pair`, is taken off each launch. `empty_kernel` is what is left then
-of a kernel without work: so long takes the start of any kernel. What a launch or a product consists of is timed as one.
+`empty_pair` is the time between two events with nothing between them; it is subtracted from the time of each launch.
+`empty_kernel` is the time that is then left of a kernel without work: every kernel takes so long to start. A launch or
+a product that consists of several kernels is timed as a whole.
 
 CuPy's own kernels (elementwise, sums, sorts, copies) are not timed. The page shows how much longer the same step takes
 as a graph, which has them, too. On the stand-in the clock of the host is read.
@@ -52,7 +53,7 @@ extern "C" __global__ void wait_for(long long cycles)
 
 @dataclass(frozen=True)
 class Timed:
-    """A call that was timed: `seconds` may be asked for when the device has done all; whether the host was late."""
+    """A timed call: `seconds` returns its time once the device has finished; `is_late` if the host was late."""
 
     seconds: Callable[[], float]
     is_late: bool = False
@@ -60,7 +61,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Timer:
-    """`timed` makes a call and times it, after so many seconds' wait; `nothing` starts a kernel without work."""
+    """`timed` makes a call after a wait of so many seconds, and times it; `nothing` starts a kernel without work."""
 
     timed: Callable[[Callable[[], None], float], Timed]
     nothing: Callable[[], None]
@@ -68,7 +69,7 @@ class Timer:
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch or a product; `shape` is its grid and its block, or how the factors lie."""
+    """A launch or a product; `shape` is its grid and its block, or the memory layout of the factors."""
 
     name: str
     shape: str
@@ -114,7 +115,7 @@ def typical(setting: Setting, timer: Timer, call: Callable[[], None]) -> float:
 
 
 def on_host() -> Timer:
-    """Return what times by the clock of the host: on a stand-in a kernel has ended when its launch returns."""
+    """Return a timer by the clock of the host: on a stand-in a kernel has ended when its launch returns."""
 
     def timed(call: Callable[[], None], wait: float) -> Timed:
         begin = time.perf_counter()
@@ -126,7 +127,7 @@ def on_host() -> Timer:
 
 
 def on_gpu() -> Timer:
-    """Return what times by events on the current stream, while the device has other work."""
+    """Return a timer by events on the current stream, behind a kernel that keeps the device busy."""
     import cupy
 
     wait_for = cupy.RawKernel(WAITING, "wait_for")
@@ -147,7 +148,7 @@ def on_gpu() -> Timer:
 
 @contextmanager
 def watched(timer: Timer, noted: list[Noted]) -> Iterator[None]:
-    """Time every launch and every product inside, and note it."""
+    """Time every launch and every product inside, and append it to `noted`."""
     current, fast = device._current(), Library.multiply
 
     def launch(*args: Any) -> None:
@@ -177,7 +178,7 @@ def watched(timer: Timer, noted: list[Noted]) -> Iterator[None]:
 
 
 def described(problem: Problem) -> tuple[str, str, int]:
-    """Return the name of a product, how its factors lie, and its operations; cuBLAS multiplies out^T = b^T a^T."""
+    """Return the name of a product, the layout of its factors, and its operations; cuBLAS computes out^T = b^T a^T."""
     k = problem.a.rows if problem.a.transposed else problem.a.columns
     name = PRODUCT + by((problem.out.columns, k, problem.out.rows))
     name += f", batch {problem.batch}" * (problem.batch > 1)

@@ -27,7 +27,7 @@ def tests(setting: Setting, name: str, words: tuple[str, ...]) -> dict[str, Any]
         raise Missing("pytest or hypothesis is not here")
     record = setting.out / f"{name}-tests.jsonl"
     command = [sys.executable, "-m", "pytest", *words, "--hypothesis-profile", "quick", "--color", "no"]
-    command += ["-p", "no:benchmark"]  # pytest-benchmark, where it is, warns beside xdist; warnings are errors
+    command += ["-p", "no:benchmark"]  # if installed, it warns when xdist runs, and warnings are errors
     command += ["-p", "benchmarks.gpu_report.each_test", "--record", str(record)]
     command += ["--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml")]  # not those of the folder of the record
     command += [] if setting.stand_in else ["--require", "cuda"]

@@ -146,9 +146,9 @@ def milliseconds(row: dict[str, Any], key: str) -> str:
 
 
 def kernels(setting: Setting, part: str, parts: dict[str, Rows]) -> list[str]:
-    """Return the kernels of every step that take longest, and how much longer its graph takes than all that are timed.
+    """Return the kernels of every step that take longest, and how much longer its graph takes than all timed kernels.
 
-    A Transformer Grammar's graph may have another one of its batches.
+    The graph of a Transformer Grammar may hold another batch than the timed step.
     """
     rows, best, cells = done(parts[part]), done(parts["steps"]), []
     for name, row in rows.items():

@@ -1,4 +1,4 @@
-"""The same steps as plain PyTorch makes them on this machine; torch.compile with FlexAttention, and cuDNN's LSTM."""
+"""The same steps in plain PyTorch on this machine, with FlexAttention and torch.compile, and by cuDNN's LSTM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.gpu_steps import TableStep, stack_setting
 
 PRECISIONS = ("float32", "tf32", "bf16")
 LSTM = "torch.nn.LSTM"
-FLEX_HEAD = 16  # numbers of a head, at least
+FLEX_HEAD = 16  # the least width of a head
 
 
 def rows(setting: Setting) -> Iterator[Row]:

@@ -25,7 +25,7 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def timed(setting: Setting, call: Callable[[], Any], count: int = 1) -> float:
-    """Return the median of the seconds of a call, with the device's work, when it is called so often in a row."""
+    """Return the median seconds of a call, with the device's work, when `count` calls are made in a row."""
     seconds = []
     for _ in range(REPEATS + 1):
         setting.synchronise()
@@ -38,7 +38,7 @@ def timed(setting: Setting, call: Callable[[], Any], count: int = 1) -> float:
 
 
 def copy(setting: Setting, from_host: bool = False) -> dict[str, Any]:
-    """Return the bytes a second, those read and those written, of a copy of 1 GiB."""
+    """Return the bytes a second of a copy of 1 GiB; on the device, bytes that are read and written count."""
     import numpy as np
 
     xp, size = setting.ops().xp, 2**14 if setting.small else 2**28
@@ -66,7 +66,7 @@ def product(setting: Setting, precision: str) -> dict[str, Any]:
 
 
 def launch(setting: Setting, call: Callable[[Any, Any], Any]) -> dict[str, Any]:
-    """Return the seconds of a kernel without work, many in a row: on the whole, and until the host has called it."""
+    """Return the seconds of a kernel with little work, many in a row: with the device's work, and of the host alone."""
     import numpy as np
 
     ops = setting.ops()

@@ -1,7 +1,7 @@
 """Every training step of the benchmarks' table on this GPU, in every form, with graphs, and beside the CPU backend.
 
-A step's results are compared with those of the CPU backend; what it moves and computes is counted, on the stand-in
-here, else as stored in benchmarks/results/.
+A step's results are compared with those of the CPU backend. The bytes and the operations of a step come from
+benchmarks/results/; a small report on the stand-in counts them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def made(step: TableStep, ops: ModuleType, small: bool) -> Callable[[], Any]:
 
 
 def timed_in(setting: Setting, ops: ModuleType, step: TableStep, form: Forms) -> dict[str, Any]:
-    """Return the times of a step in a form, and its counts in the plain one."""
+    """Return the times of a step in a form and, for the plain form, the step's counts."""
     call = made(step, ops, setting.small)
     with use(form):
         result = times(setting, as_graph(ops, call) if form.graphs else call)
@@ -81,13 +81,13 @@ def timed_in(setting: Setting, ops: ModuleType, step: TableStep, form: Forms) ->
 
 
 def as_graph(ops: ModuleType, call: Callable[[], Any]) -> Callable[[], None]:
-    """Return what replays a step, with the same batch and the same masks of dropout."""
+    """Return a function that replays a step, with the same batch and the same masks of dropout."""
 
     def work() -> None:
         with ops.deferred_checks():
             call()
 
-    with ops.own_stream():  # CUDA captures no null stream
+    with ops.own_stream():  # CUDA cannot capture the null stream
         call()  # so that nothing is compiled meanwhile
         replay: Callable[[], None] = ops.captured(work)[1]
     return replay
@@ -108,7 +108,7 @@ def times(setting: Setting, call: Callable[[], Any]) -> dict[str, float]:
 
 
 def beside_cpu(setting: Setting, ops: ModuleType, step: TableStep) -> dict[str, Any]:
-    """Return the time of the CPU backend, and how far the GPU's results are from its own in each form, relatively."""
+    """Return the time of the CPU backend, and the relative differences of the GPU's results from it in each form."""
     from accel import cpu
 
     ours, theirs = (step.make(backend, setting.small) for backend in (ops, cpu))
@@ -132,7 +132,7 @@ def results(step: Any) -> list[Any]:
 
 
 def replayed(ops: ModuleType, step: Any) -> list[Any]:
-    """Return the results of a step that a graph makes, where no gradient was before."""
+    """Return the results of a step that a graph replays; its gradients are 0 before the replay."""
 
     def work() -> list[Any]:
         with ops.deferred_checks():
@@ -148,7 +148,7 @@ def replayed(ops: ModuleType, step: Any) -> list[Any]:
 
 
 def numbers(step: Any, outputs: list[Any]) -> list[float]:
-    """Return the lengths of all results, and of all gradients."""
+    """Return the Euclidean lengths of all results, and of all gradients."""
     return [length(x) for x in (*outputs, *step.gradients.values())]
 
 

@@ -2,8 +2,8 @@
 
     python -m examples.fasttrees.answers --checkpoint RUN --data FOLDER --out answers.json
 
-Of every length of formulas: the number of pairs, and a bit of each, 1 for a right answer, in hexadecimal digits. The
-order of the pairs is the same for all models.
+The file holds, for every length of formulas, the number of pairs, and one bit for each pair, 1 for a right answer, as
+hexadecimal digits. The order of the pairs is the same for all models.
 """
 
 from __future__ import annotations

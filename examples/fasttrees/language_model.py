@@ -3,8 +3,8 @@
     python -m examples.fasttrees.language_model
 
 The entropy of the grammar is known, so that perplexities can be compared with the best possible one; every tree is
-known too. Texts and trees have no full stops, since scores of induced trees leave out punctuation; the models read an
-end of line, which is a word.
+known too. Texts and trees have no full stops, since scores of induced trees leave out punctuation; the models read the
+end of every line as a word.
 """
 
 from __future__ import annotations

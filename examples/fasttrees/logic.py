@@ -3,8 +3,8 @@
     python -m examples.fasttrees.logic
 
 Trains small models on generated pairs of formulas with up to six operators, and tests them on up to twelve. `grove
-train --task logic` without these settings trains as the released code does, for hours. Its embeddings start within
-0.1; here they start with deviation 1, so that a few epochs are enough.
+train --task logic` without these settings trains as the released code does, for hours. The released code draws its
+first embeddings between -0.1 and 0.1; here their deviation is 1, so that a few epochs are enough.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ SETTINGS = (
     *("projection_size=64", "hidden_size=64", "chunk_size=8", "mlp_size=64", "dropout=0.2"),
     *("batch_size=128", "maximum_rate=2e-3", "least_rate=2e-4"),
 )
-NUMBERS = 50  # of a random vector
+NUMBERS = 50  # the length of a random vector
 
 
 def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:

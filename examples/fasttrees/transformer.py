@@ -4,7 +4,7 @@
 
 Agreement: is the verb after these generated words singular or plural? Training has at most one noun between subject and
 verb, the test has two. Arithmetic: from "x=85,y=-523,x*y" to "-44455", by characters. The paper trains a larger model
-for 10,000 and 100,000 steps; here it is 100 and 1,000, so that arithmetic is scored by characters too.
+for 10,000 and 100,000 steps. The models here take 100 and 1,000 steps, so that arithmetic is scored by characters too.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""GPST without one of its parts, and GPT-2, on the same generated English for as many steps.
+"""GPST without one of its parts, and GPT-2, on the same generated English for the same number of steps.
 
     python -m examples.gpst.ablations
 
-Without surrogates the generative model reads one vector for every composed phrase. Without the gradient stop its loss
-also trains the weights of the splits. GPT-2 has as many layers as GPST's generative model, or as many parameters as all
-of GPST. The last column is the share of splits with more words on the left, of those with parts of different lengths:
-trees that lean to the left have more than half of them.
+Without surrogates the generative model reads one vector for every composed phrase. Without the gradient stop the loss
+of the generative model also trains the weights of the splits. GPT-2 has as many layers as GPST's generative model, or
+as many parameters as all of GPST. The last column counts the splits whose parts differ in length, and gives the share
+of them with more words on the left: it is above 50 % for trees that lean to the left.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the paper's Tables 3 and 4 ask of a trained GPST, or of a GPT-2 beside it, in one file.
+"""Measure what the paper's Tables 3 and 4 report, for a trained GPST or a GPT-2 beside it, and write one file.
 
     python -m examples.gpst.measure --checkpoint RUN --induction RUN/induction --gold wsj=wsj.mrg --suites SUITES \
         --blimp BLIMP --out measured.json
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Part]:
 
 
 def _files(options: argparse.Namespace) -> dict[str, list[Path]]:
-    """Return the files of the models and of the data that are asked for, by what they are for."""
+    """Return the files of the models and of the data that are asked for, by the options that name them."""
     models = {"checkpoint": options.checkpoint, "induction": options.induction}
     files = {name: [checkpoint_of(path)] for name, path in models.items() if path is not None}
     data = {"suites": options.suites, "blimp": options.blimp}

@@ -108,14 +108,14 @@ def layer_norm(x: Any, scale: Any, bias: Any) -> tuple[Any]:
 
 
 def layer_norm_vjp(d_out: Any, outputs: tuple[Any], x: Any, scale: Any, bias: Any) -> tuple[Any, Any, Any]:
-    """Return the gradients of x, scale and bias, of the gradient d_out [N, d] of the output."""
+    """Return the gradients of x, scale and bias from the gradient d_out [N, d] of the output."""
     d_x, scaled = xp.empty_like(x), xp.empty_like(x)
     launch("backward", len(x), d_out, x, scale, d_x, scaled, np.int64(x.shape[1]))
     return d_x, scaled.sum(axis=0), d_out.sum(axis=0)
 
 
 def check(x: Any, **vectors: Any) -> None:
-    """Refuse a vector that does not fit x, by its name."""
+    """Raise ValueError, with the name of the vector, if a vector does not fit x."""
     for name, vector in vectors.items():
         if vector.shape != x.shape[1:]:
             raise ValueError(f"{name}: shape {vector.shape}, but the rows of x have {x.shape[1]} elements")

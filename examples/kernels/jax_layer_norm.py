@@ -26,7 +26,7 @@ def compiled(x: jax.Array, scale: jax.Array, bias: jax.Array) -> jax.Array:
 
 
 def check(x: jax.Array, **vectors: jax.Array) -> None:
-    """Refuse a vector that does not fit x, by its name."""
+    """Raise ValueError, with the name of the vector, if a vector does not fit x."""
     for name, vector in vectors.items():
         if vector.shape != x.shape[1:]:
             raise ValueError(f"{name}: shape {vector.shape}, but the rows of x have {x.shape[1]} elements")

@@ -20,7 +20,7 @@ def layer_norm(x: Any, scale: Any, bias: Any) -> tuple[Any]:
 
 
 def layer_norm_vjp(d_out: Any, outputs: tuple[Any], x: Any, scale: Any, bias: Any) -> tuple[Any, Any, Any]:
-    """Return the gradients of x, scale and bias, of the gradient d_out [N, d] of the output."""
+    """Return the gradients of x, scale and bias from the gradient d_out [N, d] of the output."""
     normal, deviation = normalised(x)
     slope = d_out * scale
     mean = slope.mean(axis=1, keepdims=True)
@@ -37,7 +37,7 @@ def normalised(x: Any) -> tuple[Any, Any]:
 
 
 def check(x: Any, **vectors: Any) -> None:
-    """Refuse a vector that does not fit x, by its name."""
+    """Raise ValueError, with the name of the vector, if a vector does not fit x."""
     for name, vector in vectors.items():
         if vector.shape != x.shape[1:]:
             raise ValueError(f"{name}: shape {vector.shape}, but the rows of x have {x.shape[1]} elements")

@@ -21,7 +21,7 @@ def layer_norm(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> tupl
 
 
 def check(x: torch.Tensor, **vectors: torch.Tensor) -> None:
-    """Refuse a vector that does not fit x, by its name."""
+    """Raise ValueError, with the name of the vector, if a vector does not fit x."""
     for name, vector in vectors.items():
         if vector.shape != x.shape[1:]:
             raise ValueError(f"{name}: shape {tuple(vector.shape)}, but the rows of x have {x.shape[1]} elements")

@@ -18,7 +18,7 @@ import triton.language as tl
 xp = torch
 device = "cuda" if torch.cuda.is_available() else "cpu"
 EPSILON = tl.constexpr(1e-5)
-tiles = {"layer_norm": {"width": (32,)}}  # above it a program has 64 columns; the kit tests the widths around it
+tiles = {"layer_norm": {"width": (32,)}}  # above width 32 a program has 64 columns; the kit tests widths around 32
 
 
 @triton.jit
@@ -64,14 +64,14 @@ def layer_norm(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> tupl
 def layer_norm_vjp(
     d_out: torch.Tensor, outputs: tuple[torch.Tensor], x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the gradients of x, scale and bias, of the gradient d_out [N, d] of the output."""
+    """Return the gradients of x, scale and bias from the gradient d_out [N, d] of the output."""
     d_x, scaled = torch.empty_like(x), torch.empty_like(x)
     backward[(len(x),)](d_out, x, scale, d_x, scaled, x.shape[1], triton.next_power_of_2(x.shape[1]))
     return d_x, scaled.sum(dim=0), d_out.sum(dim=0)
 
 
 def check(x: torch.Tensor, **vectors: torch.Tensor) -> None:
-    """Refuse a vector that does not fit x, by its name."""
+    """Raise ValueError, with the name of the vector, if a vector does not fit x."""
     for name, vector in vectors.items():
         if vector.shape != x.shape[1:]:
             raise ValueError(f"{name}: shape {tuple(vector.shape)}, but the rows of x have {x.shape[1]} elements")

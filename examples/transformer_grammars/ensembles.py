@@ -195,7 +195,7 @@ def _interval(values: Sequence[Figures], metric: str) -> str:
 
 
 def picture_of(figures: Mapping[str, Sequence[Figures]]) -> Picture:
-    """Return a panel for every metric over the number of models; the kinds stand a little apart, not to hide others."""
+    """Return a panel for every metric over the number of models; kinds are shifted a little, so that all are seen."""
     metrics = [name for name in METRICS if name in next(iter(figures.values()))[0]["mixture"][0]]
     sizes = sorted({row["size"] for rows_of_kind in figures.values() for row in rows_of_kind})
     names = {float(size): str(size) for size in sizes}

@@ -62,7 +62,7 @@ AMBIGUOUS = parse_grammar(
     "S",
 )
 WARMUP = 50
-NOISE = 2.0  # nats, of the noise in the best order
+NOISE = 2.0  # nats, the scale of the noise in the order "best first, spoilt"
 UNDER = {"grammar": "the grammar, log p(x) from the inside algorithm", "tg": "a trained TG, all trees of three words"}
 
 Groups = Sequence[Sequence[float]]  # log p of the proposals of every sentence, in their order
@@ -200,7 +200,7 @@ def _bounds(groups: Mapping[str, Groups], n_words: int) -> dict[str, dict[str, f
 
 
 def bound(groups: Groups, count: int | None, n_words: int) -> float:
-    """Return the perplexity over the first proposals: infinite if a sentence has none of probability above 0."""
+    """Return the perplexity over the first proposals: infinite if all those of a sentence have probability 0."""
     return perplexity([sentence_logp(list(group[:count])) for group in groups], n_words)
 
 

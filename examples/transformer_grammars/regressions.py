@@ -48,7 +48,7 @@ CONTEXTS = ("InContextPrevSentences", "InContextCurSentence", "NotInContext")
 PLACES = ("OnStack", "OnlyComposed", "NotInContext")
 REGRESSIONS = ("frequency", "copying", "stack")
 PAPER = (1e-3, 1e-5)
-GENERATED = (2e-2, 5e-3)  # 90 words are no 32,000 pieces
+GENERATED = (2e-2, 5e-3)  # higher than the paper's: 90 words, not 32,000 pieces
 SENTENCES, NOUNS = 4, 2  # of a generated document
 
 
@@ -115,7 +115,7 @@ def _generated(ops: ModuleType, options: argparse.Namespace) -> Material:
 
 
 def documents(count: int, seed: int) -> list[Tree]:
-    """Return documents of generated sentences; the nouns of each are of few lemmas, drawn for it."""
+    """Return documents of generated sentences; the nouns of a document come from a few lemmas, drawn for it."""
     rng = np.random.Generator(np.random.Philox([seed, 1]))
     names = {number: [word for _, word in ENGLISH.lexicon[f"noun.{number}"]] for number in ("sg", "pl")}
     place = {word: (number, k) for number, nouns in names.items() for k, word in enumerate(nouns)}

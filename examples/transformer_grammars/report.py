@@ -23,7 +23,7 @@ from examples.markdown import table
 
 GARDEN_PATH = "(S (NP (NP the horse) (VP raced (PP past (NP the barn)))) (VP fell) .)"
 
-LEAST = 1e-4  # nats a word: differences below are drawn here, as a logarithmic axis has no place for 0 and less
+LEAST = 1e-4  # nats a word: smaller differences are drawn here, since a logarithmic axis cannot show 0 or less
 
 Rows = list[list[str]]  # the first is the head
 

@@ -50,11 +50,11 @@ class Judge:
 
     @property
     def digest(self) -> str:
-        """The trees and their groups."""
+        """The digest of the trees and of the sizes of their groups."""
         return digest_of(map(str, [*self.corpus.actions.tolist(), *self.sizes]))
 
     def found(self, logps: Sequence[float]) -> dict[str, float]:
-        """Return the perplexity, of trees an upper bound, and the share of pairs whose right tree is preferred."""
+        """Return the perplexity (of models of trees an upper bound), and the share of pairs whose right tree wins."""
         ends = list(accumulate(map(len, self.groups)))
         groups = zip(self.groups, ends, strict=True)
         sentences = [sentence_logp(logps[end - len(group) : end]) for group, end in groups]
@@ -72,7 +72,7 @@ def _generated(options: argparse.Namespace) -> Data:
     sizes = (("train", options.sentences), ("valid", 300), ("test", generated_test(options)))
     trees = {name: list(ENGLISH.sample(size, seed)) for seed, (name, size) in enumerate(sizes, 1)}
     pairs = pair_trees(options.pairs)
-    vocabulary = build([*trees["train"], *trees["valid"], *trees["test"], *pairs])  # of few sentences, all words
+    vocabulary = build([*trees["train"], *trees["valid"], *trees["test"], *pairs])  # no word is unknown
     groups = [proposals(tree, options.changed, seed=number) for number, tree in enumerate(trees["test"])]
     return Data(
         GENERATED,
@@ -111,7 +111,7 @@ def test_proposals(path: Path, options: argparse.Namespace, reading: Reading) ->
     """Return the file and the trees of the first test sentences: those of --proposals, or the gold trees alone."""
     if options.proposals is not None:
         path = options.proposals
-        has_tags = survey(path, reading).tagged == 1  # those of our parser have none
+        has_tags = survey(path, reading).tagged == 1  # trees of our parser have no tags
         reading = replace(reading, drop_preterminals=reading.drop_preterminals and has_tags)
         groups = read_proposals(path, reading)
     else:
@@ -142,7 +142,7 @@ def _has(vocabulary: Vocabulary, tree: Tree) -> bool:
 
 
 def judge(data: Data, terminals: bool) -> Judge:
-    """Return the corpus for models of trees, or for models of terminals, which need one tree for the words."""
+    """Return the corpus for models of trees, or for models of terminals, which need one tree per sentence."""
     groups = [group[:1] for group in data.proposals] if terminals else data.proposals
     flat = [sentence for group in groups for sentence in group]
     flat += [Sentence(tree, 0, 0) for tree in data.pairs]

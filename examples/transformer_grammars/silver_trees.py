@@ -1,12 +1,12 @@
-"""Parse raw English with a parser of ours, for trainings on more trees than there are gold ones: silver trees.
+"""Parse raw English with a parser of ours: silver trees, for trainings on more trees than there are gold ones.
 
     python -m examples.transformer_grammars.silver_trees --parser RUN --data standard_ebooks --out treebanks/silver
 
 The folder of data holds train.txt.xz, valid.txt.xz and test.txt.xz: a sentence a line, blank lines between documents.
-Documents are drawn evenly over the whole text until there are `--words` of them to train on, and 2 % as many in each of
-the other splits. Words are cut as in the treebank tg_example: punctuation, hyphens, ’s and n’t are words. Every word
-has a tag, that of its punctuation mark or XX, so that readers of tagged trees take these files, too. Interrupted runs
-resume after the last 5,000 sentences.
+Documents are drawn evenly over the whole text: about `--words` words to train on, and 2 % as many in each of the other
+splits. Words are cut as in the treebank tg_example: punctuation, hyphens, ’s and n’t are words. Every word has a
+tag, that of its punctuation mark or XX, so that readers of tagged trees take these files, too. Interrupted runs resume
+after the last 5,000 sentences.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def cut(line: str) -> list[str]:
 
 
 def drawn(documents: Sequence[list[list[str]]], n_words: int) -> list[list[str]]:
-    """Return the sentences of documents that are drawn at even distances, about so many words."""
+    """Return the sentences of documents that are drawn at even distances, about `n_words` words in all."""
     total = sum(len(sentence) for document in documents for sentence in document)
     sentences, before = list[list[str]](), 0
     for document in documents:
@@ -110,7 +110,7 @@ def drawn(documents: Sequence[list[list[str]]], n_words: int) -> list[list[str]]
 
 
 def parsed(parser: Path, sentences: Sequence[Sequence[str]], out: Path) -> Iterator[Tree]:
-    """Yield the best trees of a parser, every word with a tag; they are written to a file first, unless it is there."""
+    """Yield the best trees of a parser, every word with a tag; they are written to a file first, unless it exists."""
     there = [words(sentence.tree) for sentence in read_sentences(out, quiet=True)] if out.exists() else []
     if there != [list(sentence) for sentence in sentences]:
         text = out.with_suffix(".txt")

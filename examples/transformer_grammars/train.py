@@ -119,7 +119,7 @@ def train_grammar(
     rows, seed = training.batch_size, training.seed
     directory.mkdir(parents=True, exist_ok=True)
 
-    def begin() -> None:  # nothing is written where the training is refused
+    def begin() -> None:  # not called if the training is refused, so that nothing is written
         write_text(directory / VOCABULARY, vocabulary.to_json())
         save_settings(directory, reading, asdict(training))
 
@@ -166,7 +166,7 @@ def reading_of(options: argparse.Namespace) -> Reading:
 
 
 def config_of(options: argparse.Namespace, vocabulary_size: int, **special: Any) -> transformer_grammar.Config:
-    """Return the model that the options of a program ask for; `special` are other settings, its kind among them."""
+    """Return the model that the options of a program ask for; `special` are other settings, such as its kind."""
     return transformer_grammar.Config(
         vocabulary_size=vocabulary_size, d_model=options.d_model, d_ff=4 * options.d_model, n_layers=options.layers,
         n_heads=options.heads, segment_length=options.length, memory_length=options.length,

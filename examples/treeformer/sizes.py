@@ -5,7 +5,7 @@
     python -m examples.treeformer.sizes --task translation --data IWSLT --source de --target en --recipe fairseq
 
 Every depth has a model without a chart, one with the paper's chart and one with the released one, with H = 10. One
-depth also has every other H; 0 is none. Only the encoder's depth changes. Without --task the data are those of
+depth also has every other H; 0 is no limit. Only the encoder's depth changes. Without --task the data are those of
 `examples.treeformer.head_final`. Interrupted runs resume; complete runs are kept.
 """
 
@@ -63,7 +63,7 @@ FILES = ("source", "target", "train-stem", "validation-stem", "test-stem", "voca
 
 @dataclass(frozen=True)
 class Variant:
-    """One kind of model: its row's name, the encoder's layers, and H, without a chart None."""
+    """One kind of model: its row's name, the encoder's layers, and H (None without a chart)."""
 
     title: str
     depth: int
@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def variants(depths: Sequence[int], heights: Sequence[int], height_depth: int) -> list[Variant]:
-    """Return the models of all depths, and those of one depth with every H; none is there twice.
+    """Return the models of all depths, and those of one depth with every H, each once.
 
     Examples
     --------
@@ -218,7 +218,7 @@ def picture_of(rows: Sequence[Figures], shown: Mapping[str, str], height_depth: 
             layers[row["model"]].append((row["depth"], row))
             sizes[row["model"]].append((row["found"][0]["parameters"] / 1000, row))
         for row in at_depth:
-            places = range(len(heights)) if row["H"] is None else [heights.index(row["H"])]  # without a chart: a line
+            places = range(len(heights)) if row["H"] is None else [heights.index(row["H"])]  # no chart: a level line
             by_height[row["model"]] += [(place, row) for place in places]
         names = {float(place): height_name(height) for place, height in enumerate(heights)}
         panels += [

@@ -98,7 +98,7 @@ def table_of(rows: Sequence[Figures]) -> str:
 
 
 def picture_of(rows: Sequence[Figures]) -> Picture:
-    """Return milliseconds a sentence with the least and the greatest, and the speed beside the Transformer's."""
+    """Return a panel of milliseconds a sentence, with least and greatest, and one of % of the Transformer's speed."""
     series, shares = {}, {}
     for title in CHARTS:
         values = [(float(row["length"]), row["median, least, greatest"][title]) for row in rows]

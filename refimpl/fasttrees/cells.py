@@ -5,7 +5,7 @@ import numpy as np
 from refimpl.checks import Float, Parameters, check_finite, check_known, check_least, check_shape
 from refimpl.fasttrees.cumax import master_gates, structured_gates
 
-Step = tuple[Float, Float, Float | None]  # h [H], c [H], and the distance of all cell types but "lstm"
+Step = tuple[Float, Float, Float | None]  # h [H], c [H], and the distance (None for "lstm")
 
 
 def parameter_shapes(
@@ -18,8 +18,8 @@ def parameter_shapes(
 
     cell_type : in `CELLS`; input_size, hidden_size, chunk_size, kernel_size : int, D, H, C, taps of the convolution.
     convolved : "gates", the first 2n features of the input, or "inputs", all of them.
-    Raises ValueError if the cell type or what is convolved is unknown, a size is not positive, or C does not divide H
-    (but for "lstm", which has no chunks).
+    Raises ValueError if `cell_type` or `convolved` is unknown, a size is not positive, or C does not divide H
+    (except for "lstm", which has no chunks).
 
     >>> parameter_shapes("fasttrees", 3, 4, chunk_size=2)
     {'ih.weight': (20, 3), 'ih.bias': (20,), 'hh.weight': (16, 4), 'hh.bias': (16,)}
@@ -128,8 +128,8 @@ def conv_fasttrees(parameters: Parameters, window: Float, h: Float, c: Float) ->
 
     Spec: FT-5.  logits $= [W_{0..2n-1} x'_t; W_{2n..} x_t] + b + [0; U h_{t-1} + b']$
 
-    window : [k, D] float, inputs up to x_t, oldest first. The convolution has the features that `conv.bias` has rows
-    for; the others of x'_t are those of x_t. Raises ValueError if it does not fit the convolution.
+    window : [k, D] float, inputs up to x_t, oldest first. The convolution computes the first `len(conv.bias)` features
+    of x'_t; its other features are those of x_t. Raises ValueError if `window` does not fit the convolution.
     """
     check_shape("window", window, max(len(window), 1), None)
     logits = _of_input("conv_fasttrees", parameters, window[-1], c)
@@ -174,7 +174,7 @@ def _gates(logits: Float) -> tuple[Float, Float, Float, Float]:
 
 
 def _of_input(cell_type: str, parameters: Parameters, x_t: Float, c: Float) -> Float:
-    """Return W x_t + b; refuse parameters of other shapes than `parameter_shapes` gives for the units of c."""
+    """Return W x_t + b; raise ValueError unless the shapes are those of `parameter_shapes` for len(c) units."""
     check_shape("c", c, None)
     shapes = {name: p.shape for name, p in parameters.items()}
     rows, input_size = shapes.get("ih.weight", (0, 0))

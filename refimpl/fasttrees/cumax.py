@@ -39,13 +39,13 @@ def master_gates(forget_logits: Float, input_logits: Float) -> tuple[Float, Floa
 
 
 def structured_gates(f: Float, i: Float, tilde_f: Float, tilde_i: Float) -> tuple[Float, Float]:
-    r"""Return the final forget and input gates: `f` and `i` where the master gates overlap.
+    r"""Return the final forget and input gates: `f` and `i` where the master gates overlap, else the master gates.
 
     Spec: FT-2.  $\omega = \tilde f \odot \tilde i$, $\hat f = f \odot \omega + (\tilde f - \omega)$,
     $\hat i = i \odot \omega + (\tilde i - \omega)$
 
     f, i : [H] float, gates of every unit, in [0, 1].
-    tilde_f, tilde_i : [n] float, master gates of the H / n units of a chunk.
+    tilde_f, tilde_i : [n] float, master gates, one for the H / n units of each chunk.
     -> hat_f, hat_i : [H] float, in [0, 1] up to rounding.
     Raises ValueError if the shapes do not fit.
 

@@ -12,9 +12,9 @@ def distance_trees(words: list[str], distances: list[float] | Float, split: str 
     Spec: FT-8.  $i = \min \operatorname{argmax}_t \delta_t$: $[\text{left}_{0..i-1}\ [w_i\ \text{right}_{i+1..}]]$
 
     words : n str, n >= 1; distances : [n] float, how much of the tree ends before each word.
-    split : "biased", or "unbiased": [left right], where right begins with the greatest of all but the first.
+    split : "biased", or "unbiased": [left right], where right begins at the greatest distance after the first word.
     Raises ValueError if there is no word, lengths differ, a distance is not finite, `split` is unknown,
-    or a word is none of a `Tree`.
+    or a word is not allowed in a `Tree`.
 
     >>> str(distance_trees(["a", "b", "c", "d"], [9, 1, 3, 2]))
     '(X a (X b (X c d)))'

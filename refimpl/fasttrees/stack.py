@@ -14,7 +14,7 @@ def layer(cell_type: str, p: Parameters, x: Float, state: State, dilation: int =
 
     Spec: FT-7.  $h_t, c_t = \operatorname{RNN}(x_t, h_{t-1}, c_{t-1})$
 
-    p : as `refimpl.fasttrees.cells.parameter_shapes` says; x : [T, D] float, T >= 1; dilation : int, between taps.
+    p : as `refimpl.fasttrees.cells.parameter_shapes` says; x : [T, D] float, T >= 1; dilation : int, step between taps.
     state : h [H], c [H], past [reach, D]; reach = (kernel - 1) * dilation for "conv_fasttrees", 0 for all others.
     -> outputs : [T, H] float; state after the sentence; distances : [T] float, [0] for "lstm".
     Raises ValueError if the sentence is empty, or the cell refuses a step.
@@ -37,13 +37,13 @@ def stack(
     cell_type: str, parameters: Parameters, x: Float, state: list[State] | None = None, *,
     chunk_size: int = 10, dilation: int = 1, keep: list[Float] | None = None,
 ) -> tuple[Float, list[State], Float]:  # fmt: skip
-    r"""Return the hidden states of the last of several layers, the state of all of them, and their distances.
+    r"""Return the hidden states of the last layer, the states of all layers, and the distances of all layers.
 
     Spec: FT-7.  $x^{(l+1)}_t = m^{(l)} \odot h^{(l)}_t$
 
     cell_type, x, dilation : as `layer`; parameters : those of layer k begin with `cells.{k}.`
-    state : one of `layer` for each layer; None: all zero, of the sizes that `chunk_size` gives.
-    keep : [H] multipliers of the hidden states of every layer but the last (locked dropout), or None.
+    state : list of a state as in `layer` for each layer; None: zeros, H from the rows of the weights and `chunk_size`.
+    keep : None, or for every layer but the last [H] multipliers of its hidden states (locked dropout).
     -> outputs : [T, H] float; state; distances : [layers, T] float, [0, T] for "lstm".
     Raises ValueError if parameters belong to no layer, rows do not fit `chunk_size`, `state` has another number of
     layers, `keep` another shape, or a layer refuses its input.
@@ -64,7 +64,7 @@ def stack(
 
 
 def weight_drop(weight: Float, rate: float, seed: int | None) -> Float:
-    r"""Return the hidden-to-hidden weights as one sentence reads them.
+    r"""Return the hidden-to-hidden weights for one sentence: masked in training, scaled otherwise.
 
     Spec: FT-9.  In training $m \odot U$ with $m \in \{0, 1\}$, one mask for all steps; otherwise $(1 - p)\, U$
 

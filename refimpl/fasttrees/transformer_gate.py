@@ -9,7 +9,7 @@ from refimpl.layers import linear
 
 
 def tree_gate(a: Float, b: Float, f: Float, x: Float) -> Float:
-    r"""Return the features of one position let through in a tree-structured way.
+    r"""Return the features of one position, multiplied by a tree-structured gate.
 
     Spec: FT-11.  $y = (\sigma(f) \odot (A \odot B) + (A - A \odot B)) \odot x$,
     $A = \operatorname{cumax}(a)$, $B = 1 - \operatorname{cumax}(b)$
@@ -30,12 +30,12 @@ def tree_gate(a: Float, b: Float, f: Float, x: Float) -> Float:
 
 
 def transformer_gate(parameters: Parameters, x: Float) -> Float:
-    r"""Return the output of a self-attention after the FastTrees module of a Transformer.
+    r"""Return the output of a self-attention, gated by the FastTrees module of a Transformer.
 
     Spec: FT-11.  $Y = F \odot X$, where $F_a, F_b, F_h$ are linear functions of X or of its causal convolution
 
-    parameters : `a.weight`, `b.weight` [n, d], `a.bias`, `b.bias` [n], `f.weight` [d, d], `f.bias` [d]; for one
-    convolution also `conv.weight` [d, d, kernel] and `conv.bias` [d], for one of each function `a.conv.weight`, ...
+    parameters : `a.weight`, `b.weight` [n, d], `a.bias`, `b.bias` [n], `f.weight` [d, d], `f.bias` [d]; a shared
+    convolution adds `conv.weight` [d, d, kernel] and `conv.bias` [d]; one for each function adds `a.conv.weight`, ...
     x : [T, d] float, T >= 1 -> [T, d] float.
     Raises ValueError if the sequence is empty, shapes do not fit, or a logit is not finite.
 

@@ -10,7 +10,7 @@ from refimpl.layers import layer_norm, mlp
 
 
 def layers_of(parameters: Parameters, name: str) -> list[Parameters]:
-    """Return the parameters of every layer of that name, which are numbered from 0, without name and number.
+    """Return the parameters of the layers `{name}.0`, `{name}.1`, ..., with name and number removed from their names.
 
     Spec: IO-1.
 
@@ -32,7 +32,7 @@ def norm(x: Float) -> Float:
 
 
 def pair_attention(x: Float, roles: Float, parameters: Parameters, n_heads: int) -> Float:
-    r"""Return the attention of the two rows of a pair to both, where queries and keys see the roles.
+    r"""Return the attention of each row of a pair to both rows; queries and keys are computed from row plus role.
 
     Spec: IO-1.  $\operatorname{attention}(x + \text{role}, x + \text{role}, x)$
 
@@ -64,7 +64,7 @@ def compose(left: Float, right: Float, parameters: Parameters, n_heads: int) -> 
 
 
 def decompose(outside: Float, sibling: Float, side: str, parameters: Parameters, n_heads: int) -> Float:
-    r"""Return the outside vector of a span, from its parent's outside and its sibling.
+    r"""Return the outside vector of a span, from its parent's outside vector and its sibling's inside vector.
 
     Spec: IO-1.  $f_\beta(o_{\text{parent}}, i_{\text{sibling}})$
 
@@ -92,8 +92,8 @@ def score(x: Float, y: Float, parameters: Parameters, x_name: str, y_name: str) 
     Spec: IO-2.  $\phi(x, y) = \operatorname{MLP}(x)^\top \operatorname{MLP}'(y) / \sqrt s$   (equation 2)
 
     x, y : [d] float
-    x_name, y_name : the two networks: "inside.left" and "inside.right" of two parts of a span; "outside.parent" and
-        "outside.left" or "outside.right" of a span's parent and a sibling on that side
+    x_name, y_name : the two networks: "inside.left" and "inside.right" for two parts of a span; "outside.parent" and
+        "outside.left" or "outside.right" for a span's parent and a sibling on that side
     -> float
 
     >>> p = {f"{name}.in": np.eye(1) for name in "ab"} | {f"{name}.in_bias": np.zeros(1) for name in "ab"}

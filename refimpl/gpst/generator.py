@@ -17,12 +17,12 @@ COMP, GEN = 0, 1
 def action_logps(
     config: Config, parameters: Parameters, sentences: list[Int], trees: list[list[Split]], vectors: list[BySpan]
 ) -> Float:
-    r"""Return the log-probability of every action of a context, given those before.
+    r"""Return the log-probability of every action of a context, given the actions before it.
 
     Spec: GPST-4.  $\log p(y_t = \text{COMP})$, or $\log p(y_t = \text{GEN}) + \log p(x \mid \text{GEN})$
 
     sentences : list of S [n] int, at least one; n >= 1, N words in all; trees : list of S lists of n - 1 (i, k, j)
-    vectors : list of S dict from span to [d] float, of the nodes of the trees at least: the surrogates
+    vectors : list of S dict from span to [d] float: the surrogates, at least of the nodes of the trees
     -> [2 N - S] float, nats; an action does not depend on later ones; the sum is $\log p(x, y)$ for surrogates of W = 1
         (GPST-5, L4)
     Raises ValueError if a tree is not one over its sentence, an id is out of range, there are too many words, or shapes
@@ -39,14 +39,14 @@ def action_logps(
 def step_logps(
     config: Config, parameters: Parameters, actions: list[int], context: Sequence[Int] = ()
 ) -> tuple[float, float, Float]:
-    r"""Return the log-probabilities of the next action, from those so far: a model for `refimpl.word_level_search`.
+    r"""Return the log-probabilities of the next action, given those so far: a model for `refimpl.word_level_search`.
 
     Spec: GPST-6.
 
     actions : list of int, of this sentence: a word for GEN, -1 for COMP, which composes the two topmost sub-trees
-    context : list of [n] int, whole sentences before it, each with its induced tree and surrogates
+    context : list of [n] int, whole sentences before it; each is read with its induced tree and surrogates
     -> float $\log p(\text{COMP})$, float $\log p(\text{GEN})$, [V] float $\log p(x \mid \text{GEN})$, nats; the first
-        two also where COMP is impossible
+        two are not masked where COMP is impossible
     Raises ValueError if COMP finds fewer than two sub-trees, an action is below -1, an id is out of range,
     there are too many words, or shapes do not fit.
     """

@@ -16,7 +16,7 @@ Split = tuple[int, int, int]  # a node of a binary tree: first word, last word o
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """What the inside pass computes of the spans of a sentence. Spec: IO-3, IO-6."""
+    """What the inside pass computes for the spans of a sentence. Spec: IO-3, IO-6."""
 
     vectors: dict[Span, Float]  # [d] of every word (i, i) and every cell
     scores: dict[Span, Float]  # [K] of the splits of every cell
@@ -32,11 +32,11 @@ def inside(leaves: Float, chart: Chart, parameters: Parameters, n_heads: int, we
 
     leaves : [n, d] float, vectors of the words; chart : full or pruned, of n words
     parameters : see the page of `composition`; n_heads : int, divides d
-    weights : dict from every cell to [K] float, constants in place of the softmax (the gradient stop), or None
+    weights : dict from every cell to [K] float, constants in place of the softmax (stop-gradient), or None
     -> Inside
-    Raises ValueError if a leaf is NaN or infinite, there are not n, shapes do not fit, or the heads do not divide d.
+    Raises ValueError if a leaf is not finite, there are not n leaves, shapes do not fit, or the heads do not divide d.
 
-    Without layers, and all scores equal: norm of the mean of norms of sums.
+    Without layers and with equal scores, a vector is the norm of the mean, over the splits, of norm(left + right).
 
     >>> from refimpl.gpst.pruned_chart import pruned_chart
     >>> names = [f"inside.{side}.{end}" for side in ("left", "right") for end in ("in", "out")]
@@ -66,7 +66,7 @@ def outside(inside: Inside, chart: Chart, parameters: Parameters, n_heads: int) 
     learned vector
 
     inside : of the same chart; chart, parameters, n_heads : as `inside`
-    -> dict from span to [d] float, dict from span but the whole sentence to [P] float, the shortest parent first
+    -> dict from span to [d] float; dict from span, except the sentence, to [P] float, the shortest parent first
     Raises ValueError if shapes do not fit, or the heads do not divide d; NaN is refused by `inside`, not here.
 
     Without layers: the first of two words sees the root's vector and the second word.
@@ -99,9 +99,9 @@ def induced_tree(chart: Chart, scores: BySpan, atoms: Atoms = ()) -> list[Split]
     Spec: IO-5.  $\hat k = \min \operatorname{argmax}_{k \in \mathcal K_{i,j}} \bar a^k_{i,j}$
 
     scores : dict from every cell to [K] float, of its splits
-    atoms : list of (i, j), spans that are to be constituents: nothing outside of them is split at a point inside
+    atoms : list of (i, j), spans that become constituents: only spans within an atom are split at its inner points
     -> list of n - 1 (i, k, j), span i to j split after k: every node before its parts, the left part first
-    Raises ValueError if a score that is looked at is NaN, or the chart has no way around an atom.
+    Raises ValueError if a score that is read is NaN, or all splits that the chart has for a span lie inside of atoms.
 
     >>> from refimpl.gpst.pruned_chart import pruned_chart
     >>> scores = {(0, 1): np.zeros(1), (1, 2): np.zeros(1), (0, 2): np.array([1.0, 2.0])}

@@ -33,9 +33,9 @@ def losses(
 
     sentences : list of [n] int, at least one; n >= 1
     seed : int, of the Gumbel noise on the parser's scores; None: no noise
-    weights : list of dict from every cell to [K] float, constants in place of the inside weights for $L_{ar}$ only (the
-        gradient stop), or None
-    atoms : list of the atoms of every sentence, which its tree is not to split, or None
+    weights : list of dict from every cell to [K] float, constants in place of the inside weights for $L_{ar}$ only
+        (stop-gradient), or None
+    atoms : None, or for every sentence the list of its atoms, which its tree must not split
     Raises ValueError if there is no sentence, one is empty, an id is out of range, or there are too many words.
 
     All parameters 0: words have probability 1/3, actions 1/2; two words, three actions.

@@ -22,9 +22,9 @@ class Config:
     parser_heads: int  # a head has an even width
     window: int = 2  # W of the pruned chart
     surrogate: bool = True  # False: the generative model reads one learned vector for every span of two words or more
-    head: str = "mlp"  # or "dot": the map from an outside vector to the words that it is compared with
+    head: str = "mlp"  # outside vectors meet the embeddings through an MLP; "dot": they meet the leaves directly
     height_threshold: float = 15.0  # H: lower trees are not punished
-    height_norm: str = "paper"  # heights are divided by n; "excess": by max(n - H, 1)
+    height_norm: str = "paper"  # the height above H is divided by n; "excess": by max(n - H, 1)
 
     def __post_init__(self) -> None:
         if self.head not in ("mlp", "dot") or self.height_norm not in ("paper", "excess"):

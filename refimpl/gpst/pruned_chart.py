@@ -46,7 +46,7 @@ def merge_order(scores: Sequence[float] | Float, atoms: Atoms = ()) -> list[int]
 
 
 def pruned_chart(merge_order: Sequence[int], n: int, window: int = 2) -> Chart:
-    r"""Return the spans that are encoded, their splits, and the steps in which they are.
+    r"""Return the spans that are encoded, their splits, and the steps in which they are encoded.
 
     Spec: PC-2.  Steps 0 to 3 of appendix A.1; the rows of the table count from 0, so that $m$ is row W
 
@@ -57,7 +57,7 @@ def pruned_chart(merge_order: Sequence[int], n: int, window: int = 2) -> Chart:
     Raises ValueError if there is no word, the order is no permutation, or W < 1.
     Cost: O(n^3).
 
-    The tree of this order is ((0 1) (2 3)): the sentence is split at its root, 1, or where the right half is, 2.
+    The tree of this order is ((0 1) (2 3)): the sentence is split at its root, 1, or at that of its right half, 2.
 
     >>> pruned_chart([0, 2, 1], 4).cells
     {(0, 1): [0], (1, 2): [1], (2, 3): [2], (0, 2): [0, 1], (0, 3): [1, 2]}

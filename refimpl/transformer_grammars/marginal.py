@@ -37,7 +37,7 @@ def sentence_logp(tree_logps: Sequence[float] | Float) -> float:
 
 
 def perplexity(sentence_logps: Sequence[float] | Float, n_words: int) -> float:
-    r"""Return the perplexity per word of a corpus; an upper bound where the log-probabilities are lower ones.
+    r"""Return the perplexity per word of a corpus; an upper bound if the log-probabilities are lower bounds.
 
     Spec: MARG-2.  $\mathrm{PPL} = \exp(-\frac{1}{N_w} \sum_x \log p(x))$   (section 3.1)
 
@@ -110,11 +110,11 @@ def word_prefix_logps(proposal_trees: Sequence[Tree], action_logps: Sequence[Seq
 
 
 def document_logps(model: Callable[[Sequence[Tree], Tree], float], proposals: Sequence[Sequence[Tree]]) -> list[float]:
-    r"""Return the log-probability of every sentence of a document, each after the likeliest trees of those before.
+    r"""Return the log-probability of every sentence of a document, each given the likeliest trees of those before.
 
     Spec: MARG-6.  $\log \sum_y p(x_i, y \mid \hat y_{<i})$,  $\hat y_i = \arg\max_y p(x_i, y \mid \hat y_{<i})$
 
-    model : function of the trees before and a tree, $\log p(x_i, y \mid \hat y_{<i})$.
+    model : function of the earlier trees and a tree, $\log p(x_i, y \mid \hat y_{<i})$.
     proposals : one or more different trees of every sentence -> [n] float, an approximation, not a bound
     Raises ValueError if a sentence has no proposals.
 

@@ -32,7 +32,7 @@ class Config:
     memory: Literal["stack", "shift"] = "stack"
     positions: Literal["depth", "linear"] = "depth"
     unrestricted_layers: int = 0  # n > 0: the top n layers; n < 0: the bottom -n layers
-    unrestricted_heads: int = 0  # the last so many heads of every layer
+    unrestricted_heads: int = 0  # how many heads of every layer; they are the last ones
     relative_min: int = -1  # R_min
     relative_max: int = 62  # R_max
 
@@ -76,7 +76,7 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def parameter_count(config: Config) -> int:
-    """Return the number of learned numbers.
+    """Return the number of parameters, counted as single numbers.
 
     Spec: TG-2.  $V(d+1) + K(5d^2 + 2df + f + 8d)$, and $K(5d^2 + 3d)$ more with distinct attention
 
@@ -116,10 +116,10 @@ def token_logps(config: Config, parameters: Parameters, ids: Int, types: Int, la
     E, L, M = parameters["embedding"], config.segment_length, config.memory_length
     if config.model == "tg":
         parts = segments(types.tolist(), L, M, memory=config.memory, positions=config.positions)
-    else:  # a Transformer-XL is a grammar that only opens: all stays on the stack
+    else:  # a Transformer-XL reads every action as an ONT: all positions stay on the stack
         parts = shifted_segments([ActionType.ONT] * len(types), L, M, "corrected", "linear")
     memories = [np.zeros((M, config.d_model), E.dtype)] * config.n_layers
-    filled, logps = 0, list[Float]()  # rows of the memories in use, the last ones
+    filled, logps = 0, list[Float]()  # how many rows of the memories are in use; they are the last ones
     for tau, segment in enumerate(parts):
         here = slice(tau * L, (tau + 1) * L)
         h = embedding(E, ids[here])

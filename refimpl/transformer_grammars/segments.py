@@ -108,12 +108,12 @@ def _allow_attention(
 def shifted_segments(
     types: Sequence[int], segment_length: int, memory_length: int, reading: Reading, positions: str
 ) -> list[Segment]:
-    r"""Return the segments of a sequence; the memory between them keeps the last M positions, as a Transformer-XL's.
+    r"""Return the segments of a sequence; the memory between them keeps the last M positions, as in a Transformer-XL.
 
     Spec: SEG-3, SEG-4.  $m_{\tau+1}$ = the last M rows of $[m_\tau, h_\tau]$   (section 3.5)
 
     positions : "depth" differences, or "linear": i - j.
-    Other arguments and errors as `segments`; in its example the last segment sees NP) and itself.
+    Other arguments and errors as `segments`. In the example of `segments`, the last segment would see NP) and itself.
     """
     L, M = segment_length, memory_length
     check_segmentation(L, M, "shift", positions)

@@ -15,7 +15,7 @@ from refimpl.checks import Float, check_least, check_shape
 from refimpl.randomness import gumbel
 
 LabelledSpan = tuple[int, int, int]  # first word, last word, label
-Derivation = tuple[float, tuple[LabelledSpan, ...]]  # a score, and its constituents in pre-order
+Derivation = tuple[float, tuple[LabelledSpan, ...]]  # the score of a tree, and its constituents in pre-order
 
 
 def tree_score(scores: Float, tree: Sequence[Sequence[int]]) -> float:
@@ -23,7 +23,7 @@ def tree_score(scores: Float, tree: Sequence[Sequence[int]]) -> float:
 
     Spec: SP-1.  $\operatorname{score}(y) = \sum_{(i, j, l) \in y} s_{i,j,l}$
 
-    tree : set of (i, j, label), at most one label a span; the sentence has one; no two spans cross.
+    tree : set of (i, j, label), at most one label per span; the whole sentence has one; no two spans cross.
     Raises ValueError for any other tree.
 
     >>> tree_score(np.arange(8.0).reshape(2, 2, 2), [(0, 1, 1), (0, 0, 0)])
@@ -71,7 +71,7 @@ def marginals(scores: Float) -> Float:
     n = len(C)
     hat_B, hat_R, mu = np.zeros_like(B), np.zeros_like(R), np.zeros_like(scores)
     for i, j in reversed(_spans(n)):
-        # words i to j as the rest of a row that begins at m, as the first child of one that ends at m, as the last one
+        # words i to j: the rest of children that begin at m; the first of children that end at m; the last child
         hat_R[i, j] = sum(hat_B[m, j] * _share(N[m, i - 1] + R[i, j], B[m, j]) for m in range(i))
         hat_N = sum(hat_B[i, m] * _share(N[i, j] + R[j + 1, m], B[i, m]) for m in range(j + 1, n))
         hat_N += hat_R[i, j] * _share(N[i, j], R[i, j])
@@ -102,7 +102,7 @@ def best_trees(scores: Float, count: int) -> list[tuple[float, list[LabelledSpan
         return sorted(derivations, key=lambda derivation: -derivation[0])[:count]
 
     def product(left: list[Derivation], right: list[Derivation]) -> list[Derivation]:
-        """Return all sums that can be among the best `count`: (a + 1)(b + 1) are at least as good as place (a, b)."""
+        """Return all sums that can be in the best `count`: (a + 1)(b + 1) sums are at least as good as sum (a, b)."""
         return [(x + y, p + q) for a, (x, p) in enumerate(left) for y, q in right[: count // (a + 1)]]
 
     C, B, N, R = ({span: list[Derivation]() for span in _spans(n)} for _ in range(4))

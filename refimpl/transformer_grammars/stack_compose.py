@@ -75,7 +75,7 @@ def relative_positions(types: Sequence[int], reading: Reading = "corrected") -> 
 
 
 def check_types(types: Sequence[int]) -> None:
-    """Raise ValueError that names the position unless the types are a prefix of trees with doubled CNT. Spec: SC-5.
+    """Raise ValueError, with the position, unless the types are a prefix of trees with doubled CNTs. Spec: SC-5.
 
     >>> check_types([ONT, T, CNT1])
     Traceback (most recent call last):

@@ -16,11 +16,11 @@ def encode(
     Spec: AL-1.  $h^{(0)} = \operatorname{LN}(E_x + P + T)\, W + b$; $h^{(k)}$ = ED-2 of $h^{(k-1)}$, the LayerNorm last
 
     parameters : see the page; ids : [n] int, tokens; types : [n] int, 0 in the first sentence, 1 in the second
-    n_heads, n_layers : int; activation : `gelu`, or `erf_gelu` where the model has "gelu"; epsilon : float
+    n_heads, n_layers : int; activation : `gelu`, or `erf_gelu` for a released model with "gelu"; epsilon : float
     -> [n, d] float
     Raises ValueError if there are no tokens or more than positions, an id is out of range, or shapes do not fit.
 
-    No layers; a LayerNorm that gives its bias, and a map that doubles it.
+    No layers; the LayerNorm gives its bias, 1, which the linear map turns into 2 * 1 + 5.
 
     >>> p = {name: np.zeros((2, 1)) for name in ("embedding", "position", "type")} | {"widen": np.full((1, 1), 2.0)}
     >>> p |= {"embedding_norm.scale": np.ones(1), "embedding_norm.bias": np.ones(1), "widen_bias": np.full(1, 5.0)}
@@ -55,7 +55,7 @@ def outputs(parameters: Parameters, summary: Float) -> Float:
 
 
 def word_logps(parameters: Parameters, h: Float, activation: Activation = gelu, epsilon: float = 1e-12) -> Float:
-    r"""Return the log-probability of every token at every position: what ALBERT learns of masked tokens.
+    r"""Return the log-probability of every token at every position: ALBERT is pre-trained to predict masked tokens.
 
     Spec: AL-3.  $\operatorname{log\,softmax}(E \operatorname{LN}(\operatorname{gelu}(h W_n + b_n)) + b)$
 

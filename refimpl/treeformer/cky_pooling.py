@@ -20,7 +20,7 @@ class Chart:
 
     n: int
     vectors: dict[Span, Float]  # [d] of every phrase (i, j) of at most max_height tokens, both ends included
-    weights: dict[Span, Float]  # [j - i] of every phrase of two or more: how much of it each split k = i..j-1 is
+    weights: dict[Span, Float]  # [j - i] of every phrase of two or more tokens: the weight of each split k = i..j-1
 
 
 def parameter_shapes(d: int) -> dict[str, tuple[int, ...]]:
@@ -134,7 +134,7 @@ def chart_trees(chart: Chart, words: list[str] | None = None) -> Tree:
     chart : only its weights are read; words : n str, or None: the numbers of the words, from 0.
     -> Tree; all labels "X", every node has two children (one word: one child).
     Raises ValueError if the chart ends below the whole sentence, weights are not finite or
-    not one a split, there are not n words, or one is no word of a `Tree`.
+    not one per split, there are not n words, or a word is not allowed in a `Tree`.
 
     >>> weights = {(0, 1): np.array([1.0]), (1, 2): np.array([1.0]), (0, 2): np.array([0.25, 0.75])}
     >>> str(chart_trees(Chart(3, {}, weights), ["old", "men", "sing"]))

@@ -1,4 +1,4 @@
-"""Treeformer: the chart between an encoder and a decoder, and above the first token of a classifier (section 3.2)."""
+"""Treeformer: the chart between an encoder and a decoder, and in a classifier (section 3.2)."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def encode(parameters: Parameters, ids: Int, n_heads: int, max_height: Limit = N
 
     parameters : of an encoder-decoder, and of the chart as `chart.*`; ids : [s] int, the source.
     n_heads : int, of the encoder and of the released block; max_height, variant : of the chart.
-    -> [nodes, d] float; `refimpl.transformer.decode` reads it in place of the encoder's output, its first s rows.
+    -> [nodes, d] float; `refimpl.transformer.decode` reads it, not the encoder's output, which is its first s rows.
     Raises ValueError if an id is out of range, `max_height` is below 1, or parameters do not fit.
 
     Without layers the encoder gives (1, 2) twice, and the phrase of both takes 1 from the left token, 2 from the right.
@@ -38,7 +38,7 @@ def summary(
     Spec: TF-2.  $h_0 + \operatorname{mean}_i r_{i,i+H-1}$
 
     parameters, n_heads, max_height, variant : as `encode`; encoded : list of [s, d] float, the rows of the encoder:
-    of the whole sequence, or those of each sentence of a pair, where no phrase shall hold tokens of both
+    of the whole sequence, or those of each sentence of a pair, so that no phrase holds tokens of both
     -> [d] float. Raises ValueError as `cky_pool`.
     """
     longest = list[Float]()

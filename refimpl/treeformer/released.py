@@ -33,7 +33,7 @@ def released_block(left: Float, right: Float, parameters: Parameters, n_heads: i
     -> r : [d] float; weights : [K] float, mean over the heads, their sum is 1.
     Raises ValueError if the heads do not divide d.
 
-    Without weights, the bias of the last matrix is added to the LayerNorm of w.
+    If all matrices are 0, the bias of the last one is added to the LayerNorm of w.
 
     >>> p = {name: np.zeros(shape) for name, shape in released_shapes(2, 1).items()}
     >>> p |= {"norm_3.bias": np.array([1.0, 2.0]), "feed_forward.out_bias": np.array([10.0, 10.0])}
