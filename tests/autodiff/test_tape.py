@@ -77,8 +77,8 @@ def test_gradient_of_every_operation(build: Callable[..., Variable], shapes: lis
         direction = random.standard_normal(x.value.shape)
         ends = []
         for step in (1e-6, -1e-6):
-            moved = [constant(v + step * direction if j == i else v) for j, v in enumerate(values)]
-            ends.append((build(Tape(OPS), *moved).value * weight).sum())
+            arguments = [constant(v + step * direction if j == i else v) for j, v in enumerate(values)]
+            ends.append((build(Tape(OPS), *arguments).value * weight).sum())
         assert (x.gradient * direction).sum() == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-8, abs=1e-8)
 
 
@@ -97,16 +97,16 @@ def test_a_buffer_is_overwritten_once_then_added_to() -> None:
 def test_buffers_of_several_weights_are_overwritten_once_then_added_to() -> None:
     """Also where one weight has a gradient before the others, and where the record is run twice."""
     x, values = np.arange(6.0).reshape(2, 3), [np.full((3, 3), float(i)) for i in range(3)]
-    for used in ((), (1,), (0, 1, 2)):
+    for indices in ((), (1,), (0, 1, 2)):
         weights = [Variable(w, buffer=np.full((3, 3), np.nan)) for w in values]
         tape = Tape(OPS)
         output = tape.concatenate(tape.linear_all(constant(x), weights))
-        for i in used:
+        for i in indices:
             output = tape.concatenate([output, tape.part(weights[i], 0, 2)])
         for times in (1, 2):
             tape.backward(output, np.ones(output.value.shape), keep=True)
             for i, weight in enumerate(weights):
-                expected = x.sum(axis=0)[:, None] + np.zeros(3) + (i in used) * np.array([[1.0], [1.0], [0.0]])
+                expected = x.sum(axis=0)[:, None] + np.zeros(3) + (i in indices) * np.array([[1.0], [1.0], [0.0]])
                 np.testing.assert_array_equal(weight.buffer, times * expected)
                 assert weight.gradient is weight.buffer
 
@@ -128,14 +128,14 @@ def test_constants_get_no_gradient() -> None:
 
 
 def test_contributions_are_added_in_place_where_nobody_else_reads() -> None:
-    own, other = Variable(np.ones(2)), Variable(np.ones(2))
+    owner, other = Variable(np.ones(2)), Variable(np.ones(2))
     first, shared, second = np.ones(2), np.ones(2), np.full(2, 3.0)
-    own.accumulate(first)
+    owner.accumulate(first)
     other.accumulate(shared, owned=False)
-    for variable in (own, other):
+    for variable in (owner, other):
         variable.accumulate(second)
         np.testing.assert_array_equal(variable.gradient, [4.0, 4.0])
-    assert own.gradient is first and other.gradient is not shared and shared.tolist() == [1.0, 1.0]
+    assert owner.gradient is first and other.gradient is not shared and shared.tolist() == [1.0, 1.0]
 
 
 def test_a_tape_runs_backward_twice() -> None:
@@ -191,11 +191,11 @@ def test_without_recording_the_tape_is_empty() -> None:
 
 
 def test_every_op_of_the_backend_is_announced() -> None:
-    seen: list[tuple[Any, ...]] = []
-    tape = Tape(OPS, recording=False, on_op=lambda *call: seen.append(call))
+    calls: list[tuple[Any, ...]] = []
+    tape = Tape(OPS, recording=False, on_op=lambda *call: calls.append(call))
     x, y = np.arange(3.0), np.ones(3)
     out = tape.op("product", constant(x), y, power=2)
-    ((name, inputs, options, outputs),) = seen
+    ((name, inputs, options, outputs),) = calls
     assert (name, options) == ("product", {"power": 2}) and inputs[0] is x and inputs[1] is y
     assert outputs[0] is out.value and outputs[1] is None
 
@@ -232,10 +232,10 @@ def test_aligned_views_leave_room() -> None:
 
 def test_dropout_sites_draw_different_seeds() -> None:
     sites, again, off = layers.DropoutSites(3), layers.DropoutSites(3), layers.DropoutSites(None)
-    drawn = [sites.draw(0.5) for _ in range(100)]
-    assert drawn == [again.draw(0.5) for _ in range(100)]
-    assert len({draw["seed"] for draw in drawn}) == 100
-    assert all(0 <= draw["seed"] < 2**64 and draw["rate"] == 0.5 for draw in drawn)
+    draws = [sites.draw(0.5) for _ in range(100)]
+    assert draws == [again.draw(0.5) for _ in range(100)]
+    assert len({draw["seed"] for draw in draws}) == 100
+    assert all(0 <= draw["seed"] < 2**64 and draw["rate"] == 0.5 for draw in draws)
     assert off.draw(0.5) == {"rate": 0.0, "seed": 0}
 
 

@@ -122,12 +122,12 @@ def test_forms_of_the_treebanks_verbs(data_dir: Path, name: str, unknown: int) -
     """Of every verb the other form's other form is the verb; the few unknown ones are clitics and one wrong tag."""
     items = read_items(data_dir / "sva" / f"derived_{name}.tsv.xz")
     verbs = Counter((item.rest[0], item.label) for item in items)
-    missing = 0
+    n_missing = 0
     for (verb, label), count in verbs.items():
         other = other_form(verb, label)
-        missing += count if other is None else 0
+        n_missing += count if other is None else 0
         assert other is None or other_form(other, {"VBZ": "VBP", "VBP": "VBZ"}[label]) == verb
-    assert missing == unknown
+    assert n_missing == unknown
 
 
 def test_colorless_green(data_dir: Path) -> None:

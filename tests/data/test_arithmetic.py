@@ -51,8 +51,8 @@ def test_the_test_set_is_apart() -> None:
     )
     assert not train & test
     small = [f"x={x},y={y},x{o}y" for x in range(30) for y in range(x) for o in "+-*"]
-    held = [_is_held_out(*map(int, re.findall(r"\d+", text)), text[-2]) for text in small]
-    assert abs(sum(held) - 0.1 * len(held)) < 4 * np.sqrt(0.09 * len(held))
+    flags = [_is_held_out(*map(int, re.findall(r"\d+", text)), text[-2]) for text in small]
+    assert abs(sum(flags) - 0.1 * len(flags)) < 4 * np.sqrt(0.09 * len(flags))
 
 
 def test_problem_number_i_is_always_the_same() -> None:

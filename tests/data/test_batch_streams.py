@@ -47,11 +47,11 @@ def test_restoring_an_earlier_state_of_the_same_stream() -> None:
 def test_every_epoch_shuffles_every_tree_once() -> None:
     orders = []
     for seed in (1, 1, 2):
-        met = [t for b in batches(rows=1, seed=seed, epochs=2) for t, s, _, _ in rows_of(b) if s == 0]
-        first, second = met[: len(TREES)], met[len(TREES) :]
+        order = [t for b in batches(rows=1, seed=seed, epochs=2) for t, s, _, _ in rows_of(b) if s == 0]
+        first, second = order[: len(TREES)], order[len(TREES) :]
         assert sorted(first) == sorted(second) == list(range(len(TREES)))
         assert first != second
-        orders.append(met)
+        orders.append(order)
     assert orders[0] == orders[1] != orders[2]
     in_order = [t for b in batches(rows=1) for t, s, _, _ in rows_of(b) if s == 0]
     assert in_order == list(range(len(TREES)))
@@ -106,8 +106,8 @@ def test_batches_of_a_pool_have_a_new_order_in_every_epoch() -> None:
     stream = SizedBatches(
         6, 12, lambda i: 7 + i, lambda rows, _: rows.tolist(), names=("row", "cells"), seed=1, epochs=4
     )
-    read = [tuple(row for [row] in islice(stream, 6)) for _ in range(4)]
-    assert [sorted(epoch) for epoch in read] == [[*range(6)]] * 4 and len(set(read)) == 4
+    epochs = [tuple(row for [row] in islice(stream, 6)) for _ in range(4)]
+    assert [sorted(epoch) for epoch in epochs] == [[*range(6)]] * 4 and len(set(epochs)) == 4
 
 
 def test_a_position_beyond_the_batches_of_a_pool_is_refused() -> None:

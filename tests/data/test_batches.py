@@ -52,7 +52,7 @@ def reference_rows(tree: Tree, config: Config) -> dict[tuple[int, int], dict[tup
 def test_allowed_pairs_are_those_of_the_reference(config: Config, backend: ModuleType) -> None:
     """Memory is simulated with positions as contents: every key holds the position of the reference's column."""
     expected = [reference_rows(tree, config) for tree in TREES]
-    seen: set[tuple[int, int, int]] = set()
+    queries: set[tuple[int, int, int]] = set()
     memory = np.zeros((0, 3), np.int64)
     for batch in batches(config, seed=5, ops=backend):
         contents = key_contents(batch, memory)
@@ -61,15 +61,15 @@ def test_allowed_pairs_are_those_of_the_reference(config: Config, backend: Modul
                 pairs = slice(int(batch.row_offsets[i]), int(batch.row_offsets[i + 1]))
                 keys, relative = to_numpy(batch.keys[pairs]), to_numpy(batch.relative[pairs])
                 assert np.all((k.start <= keys) & (keys < k.stop))
-                allowed = {
+                allowed_keys = {
                     (int(contents[key, 1]), int(contents[key, 2])): int(r)
                     for key, r in zip(keys, relative, strict=True)
                 }
                 assert np.all(contents[keys, 0] == t)
-                assert allowed == expected[t][s, x]
-                seen.add((t, s, x))
+                assert allowed_keys == expected[t][s, x]
+                queries.add((t, s, x))
         memory = contents[to_numpy(batch.next_memory)]
-    assert seen == {(t, *place) for t, places in enumerate(expected) for place in places}
+    assert queries == {(t, *place) for t, places in enumerate(expected) for place in places}
 
 
 @pytest.mark.parametrize("config", TXL_CONFIGS, ids=str)
@@ -79,40 +79,40 @@ def test_transformer_xl_sees_the_last_positions(config: Config) -> None:
         contents = key_contents(batch, memory)
         assert batch.row_offsets is batch.keys is batch.relative is None
         for t, s, q, k in rows_of(batch):
-            held = contents[k]
+            positions = contents[k]
             end = s * config.segment_length + q.stop - q.start
             begin = max(0, s * config.segment_length - config.memory_length)
-            assert np.all(held[:, 0] == t)
-            assert np.array_equal(held[:, 1] * config.segment_length + held[:, 2], np.arange(begin, end))
+            assert np.all(positions[:, 0] == t)
+            assert np.array_equal(positions[:, 1] * config.segment_length + positions[:, 2], np.arange(begin, end))
         memory = contents[to_numpy(batch.next_memory)]
 
 
 @pytest.mark.parametrize("config", [*CONFIGS, *TXL_CONFIGS], ids=str)
 def test_ids_labels_and_types(config: Config) -> None:
-    read: dict[int, list[tuple[int, int, bool]]] = {}
+    tokens: dict[int, list[tuple[int, int, bool]]] = {}
     for batch in batches(config, rows=4, seed=2):
         for t, s, q, _ in rows_of(batch):
-            assert len(read.setdefault(t, [])) == s * config.segment_length
-            read[t] += zip(batch.ids[q].tolist(), batch.labels[q].tolist(), batch.compose[q].tolist(), strict=True)
+            assert len(tokens.setdefault(t, [])) == s * config.segment_length
+            tokens[t] += zip(batch.ids[q].tolist(), batch.labels[q].tolist(), batch.compose[q].tolist(), strict=True)
         assert batch.n_labels == np.sum(batch.labels >= 0)
     lengths = sequence_lengths(CORPUS, config.model)
     symbols = VOCABULARY.symbols
     for t, tree in enumerate(TREES):
-        assert len(read[t]) == lengths[t]
-        names = [symbols[i] for i, _, _ in read[t]]
-        targets = [symbols[i] for _, i, _ in read[t] if i >= 0]
+        assert len(tokens[t]) == lengths[t]
+        names = [symbols[i] for i, _, _ in tokens[t]]
+        targets = [symbols[i] for _, i, _ in tokens[t] if i >= 0]
         if config.model == "txl_terminals":
             assert names == [START, *words(tree)] and targets == [*words(tree), "</s>"]
             continue
         assert targets == actions(tree)
         if config.model == "txl_cc":
             assert names == [START, *actions(tree)]
-            assert [c for _, _, c in read[t]] == [n.endswith(")") for n in names]
+            assert [c for _, _, c in tokens[t]] == [n.endswith(")") for n in names]
         else:
             doubled, types = double_closing([START, *actions(tree)])
             assert names == doubled
-            assert [c for _, _, c in read[t]] == [kind == ActionType.CNT1 for kind in types]
-            assert all(label == -1 for _, label, composes in read[t] if composes)
+            assert [c for _, _, c in tokens[t]] == [kind == ActionType.CNT1 for kind in types]
+            assert all(label == -1 for _, label, composes in tokens[t] if composes)
 
 
 def test_arrays_go_to_a_gpu_in_one_copy() -> None:

@@ -20,12 +20,12 @@ def test_any_text(text: str) -> None:
     """TREE-4 L1."""
     lines = text.split("\n")
     try:
-        read = list(read_trees(lines))
+        result = list(read_trees(lines))
     except TreeError as error:
         assert 1 <= error.line <= len(lines) and error.column >= 1 and error.reason
     else:
-        assert list(read_trees(map(str, read))) == read
-        for tree in read:
+        assert list(read_trees(map(str, result))) == result
+        for tree in result:
             assert tree_from_actions(actions(tree)) == tree
 
 
@@ -34,10 +34,10 @@ def test_any_text_with_everything_dropped(text: str) -> None:
     """TREE-4 L1 for the switches."""
     switches = {"drop_traces": True, "drop_function_tags": True, "drop_preterminals": True}
     try:
-        read = list(read_trees(text.split("\n"), **switches))
+        result = list(read_trees(text.split("\n"), **switches))
     except TreeError:
         return
-    assert list(read_trees(map(str, read))) == read
+    assert list(read_trees(map(str, result))) == result
 
 
 @given(tree=trees())

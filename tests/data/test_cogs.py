@@ -106,7 +106,7 @@ def test_real_files(data_dir: Path) -> None:
     assert [len(pairs[part]) for part in PARTS] == [24_155, 3_000, 3_000, 21_000]
     counts = Counter(pair.kind for pair in pairs["gen"])
     assert len(counts) == 21 and set(counts.values()) == {1000} and set(STRUCTURAL) < set(counts)
-    known = {word for pair in pairs["train"] for side in (pair.source, pair.target) for word in side}
-    unknown = {word for pair in pairs["gen"] for word in (*pair.source, *pair.target)} - known
+    known_words = {word for pair in pairs["train"] for side in (pair.source, pair.target) for word in side}
+    unknown = {word for pair in pairs["gen"] for word in (*pair.source, *pair.target)} - known_words
     assert {word for word in unknown if not word.isdecimal()} == {"gardner", "monastery"}
     assert {word for word in unknown if word.isdecimal()} <= {str(i) for i in range(19, 61)}

@@ -81,8 +81,8 @@ def test_a_treebank_without_its_tags(tmp_path: Path) -> None:
 
 
 def test_unknown_chains_are_counted_and_unknown_words_named() -> None:
-    known = sentences_of(Tree("S", (Tree("NP", ("a", "b")), "c")))
-    vocabulary = vocabulary_of(known)
+    sentences = sentences_of(Tree("S", (Tree("NP", ("a", "b")), "c")))
+    vocabulary = vocabulary_of(sentences)
     others = sentences_of(Tree("S", ("a", Tree("VP", ("b",)))), Tree("S", (Tree("NP", ("b", "a")), "a")))
     others = [sentence._replace(tags=["X", "Y", "X"][: len(sentence.words)]) for sentence in others]
     assert encode_bracketed("file", others, vocabulary)[0][0].tags is None
@@ -134,9 +134,9 @@ def test_batches_have_so_many_words_and_every_sentence_once() -> None:
     sentences = sentences_of(*(Tree("S", ("a",) * int(n)) for n in draw.integers(1, 9, 60)))
     encoded, _ = encode_bracketed("file", sentences, vocabulary_of(sentences))
     order = {"ops": CPU, "seed": 3, "epochs": 2, "pool": 25}
-    seen = [np.diff(batch.offsets) for batch in parser_batches(encoded, 20, **order)]
-    assert all(lengths.sum() <= 20 for lengths in seen)
-    assert sorted(np.concatenate(seen)) == sorted([len(x.pieces) for x in encoded] * 2)
+    batch_lengths = [np.diff(batch.offsets) for batch in parser_batches(encoded, 20, **order)]
+    assert all(lengths.sum() <= 20 for lengths in batch_lengths)
+    assert sorted(np.concatenate(batch_lengths)) == sorted([len(x.pieces) for x in encoded] * 2)
     first = parser_batches(encoded, 20, **order)
     for _ in range(7):
         next(first)

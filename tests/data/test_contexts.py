@@ -91,12 +91,12 @@ def test_without_a_seed_the_text_keeps_its_order(across: bool) -> None:
 
 
 def test_every_epoch_shuffles_every_context_once() -> None:
-    read = [context for batch in batches(seed=1, epochs=2) for context in contents(batch)]
-    first, second = read[: len(read) // 2], read[len(read) // 2 :]
+    contexts = [context for batch in batches(seed=1, epochs=2) for context in contents(batch)]
+    first, second = contexts[: len(contexts) // 2], contexts[len(contexts) // 2 :]
     in_order = [context for batch in batches() for context in contents(batch)]
     assert sorted(first) == sorted(second) == in_order and first != second != in_order
-    assert read == [context for batch in batches(seed=1, epochs=2) for context in contents(batch)]
-    assert read != [context for batch in batches(seed=2, epochs=2) for context in contents(batch)]
+    assert contexts == [context for batch in batches(seed=1, epochs=2) for context in contents(batch)]
+    assert contexts != [context for batch in batches(seed=2, epochs=2) for context in contents(batch)]
 
 
 @pytest.mark.parametrize("seed", [None, 3])
@@ -143,9 +143,9 @@ def test_contexts_of_a_novel(data_dir: Path, tmp_path: Path) -> None:
     path = data_dir / "public_domain_text" / "warandpeace.txt.xz"
     vocabulary = build_of_words((s.words for s in read_documents(path)), "sentencepiece", 3000)
     text = load_documents(path, vocabulary, tmp_path)
-    drawn = list(batches(text, 16, max_tokens=1024, seed=0))
-    assert sum(batch.n_labels for batch in drawn) == len(text.ids) > 800_000
-    sizes = np.concatenate([np.diff(batch.offsets[batch.contexts]) for batch in drawn])
+    all_batches = list(batches(text, 16, max_tokens=1024, seed=0))
+    assert sum(batch.n_labels for batch in all_batches) == len(text.ids) > 800_000
+    sizes = np.concatenate([np.diff(batch.offsets[batch.contexts]) for batch in all_batches])
     assert sizes.max() <= 1024 and sizes.mean() > 990
     with pytest.raises(LineError, match=r"warandpeace.txt.xz:\d+: a sentence of \d+ tokens"):
         cut_contexts(text, 200)

@@ -33,8 +33,8 @@ def test_trees_are_read_as_from_a_file(tmp_path: Path, reading: Reading) -> None
 
 def test_a_tree_needs_no_list() -> None:
     """A string was read letter by letter."""
-    for given in (TAGGED[0], next(read_given(TAGGED, Reading())).tree):
-        [sentence] = read_given(given, Reading())
+    for tree in (TAGGED[0], next(read_given(TAGGED, Reading())).tree):
+        [sentence] = read_given(tree, Reading())
         assert str(sentence.tree) == TAGGED[0]
     assert given_proposals(TAGGED[0], None, Reading()).n_words == given_proposals(TAGGED[:1], None, Reading()).n_words
     assert given_proposals(None, ["(S a)", ["(S a)"]], Reading()).n_words == [1, 1]

@@ -119,8 +119,8 @@ def test_a_sentencepiece_model(tmp_path: Path, with_bytes: bool) -> None:
 
 
 def test_the_vocabulary_of_a_run_without_its_labels(tmp_path: Path) -> None:
-    stored = build([Tree("S", (Tree("NP", ("dogs",)), "sleep"))])
-    (tmp_path / "vocabulary.json").write_text(stored.to_json())
+    vocabulary = build([Tree("S", (Tree("NP", ("dogs",)), "sleep"))])
+    (tmp_path / "vocabulary.json").write_text(vocabulary.to_json())
     for path in (tmp_path, tmp_path / "vocabulary.json"):
         assert load_given(path) == Vocabulary("words", ("dogs", "sleep"), ())
 

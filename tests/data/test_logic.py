@@ -174,10 +174,10 @@ def test_written_files_hold_valid_pairs(tmp_path: Path) -> None:
 
 def test_the_command_line_writes_files(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "accel.data.generated.logic", "--out", str(tmp_path), "--samples"]
-    done = subprocess.run([*command, "200"], capture_output=True, text=True, check=True)
-    assert len(done.stdout.splitlines()) == 26 and (tmp_path / "test12").exists()
-    done = subprocess.run([*command, "0"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "samples must be at least 1, not 0" in done.stderr
+    process = subprocess.run([*command, "200"], capture_output=True, text=True, check=True)
+    assert len(process.stdout.splitlines()) == 26 and (tmp_path / "test12").exists()
+    process = subprocess.run([*command, "0"], capture_output=True, text=True, check=False)
+    assert process.returncode == 2 and "samples must be at least 1, not 0" in process.stderr
 
 
 def test_labels_of_the_real_files(data_dir: Path) -> None:

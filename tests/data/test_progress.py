@@ -20,11 +20,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def use(items: Iterator[int], clock: list[float], seconds: float) -> list[int]:
     """Return the items; the use of each takes so many seconds."""
-    used = []
+    numbers = []
     for item in items:
         clock[0] += seconds
-        used.append(item)
-    return used
+        numbers.append(item)
+    return numbers
 
 
 def test_a_line_every_ten_seconds(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,8 @@ Drawn = tuple[str, float]
 
 
 def bracketed(inner: st.SearchStrategy[Drawn]) -> st.SearchStrategy[Drawn]:
-    def surround(drawn: Drawn, pair: str, space: str) -> Drawn:
-        return f"{pair[0]}{space}{drawn[0]}{space}{pair[1]}", drawn[1]
+    def surround(formula: Drawn, pair: str, space: str) -> Drawn:
+        return f"{pair[0]}{space}{formula[0]}{space}{pair[1]}", formula[1]
 
     return st.builds(surround, inner, st.sampled_from(["[]", "()"]), SPACE)
 

@@ -88,7 +88,7 @@ COUNTS = {"simple": (16_728, 4_182), "length": (16_990, 3_920), "addprim_jump": 
 def test_real_files(data_dir: Path, split: str) -> None:
     train, test = (list(read_scan(data_dir / "scan" / f"{file_name(part, split)}.xz")) for part in ("train", "test"))
     assert (len(train), len(test)) == COUNTS[split]
-    known = {word for pair in train for word in (*pair.source, *pair.target)}
-    assert known.issuperset(word for pair in test for word in (*pair.source, *pair.target))
+    known_words = {word for pair in train for word in (*pair.source, *pair.target)}
+    assert known_words.issuperset(word for pair in test for word in (*pair.source, *pair.target))
     if split == "length":
         assert max(int(pair.kind) for pair in train) < min(int(pair.kind) for pair in test) == 24

@@ -65,11 +65,11 @@ def test_batches_in_order_are_the_examples(width: int) -> None:
 
 @pytest.mark.parametrize("width", [1, 2])
 def test_every_epoch_shuffles_every_example_once(width: int) -> None:
-    read = [example for batch in batches(width, seed=1, epochs=2) for example in contents(batch)]
-    first, second = read[:23], read[23:]
+    examples = [example for batch in batches(width, seed=1, epochs=2) for example in contents(batch)]
+    first, second = examples[:23], examples[23:]
     assert sorted(first) == sorted(second) == sorted(as_written(SETS[width]))
     assert first != second != as_written(SETS[width])
-    assert read != [example for batch in batches(width, seed=2, epochs=2) for example in contents(batch)]
+    assert examples != [example for batch in batches(width, seed=2, epochs=2) for example in contents(batch)]
 
 
 def same(a: SentenceBatch, b: SentenceBatch) -> bool:
@@ -157,15 +157,15 @@ def test_long_examples_are_left_out_or_cut(width: int) -> None:
     most = sorted(sizes)[len(sizes) // 2]
     short = [example for example, size in zip(examples, sizes, strict=True) if size <= most]
     of_short, of_both = (encode_examples("f", x, WORDS.encode, CLASSES, width) for x in (short, [*examples, *short]))
-    for got, expected in ((without_long(every, most), of_short), (joined_examples([every, of_short]), of_both)):
+    for result, expected in ((without_long(every, most), of_short), (joined_examples([every, of_short]), of_both)):
         for name in ("ids", "offsets", "labels"):
-            np.testing.assert_array_equal(getattr(got, name), getattr(expected, name))
-    cut, n_cut = cut_long(every, most)
+            np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
+    cut_examples, n_cut = cut_long(every, most)
     assert n_cut == sum(size > most for size in sizes) > 0
-    assert cut.sizes.tolist() == [min(size, most) for size in sizes]
+    assert cut_examples.sizes.tolist() == [min(size, most) for size in sizes]
     for number, example in enumerate(examples):
-        bounds = cut.offsets[number * width : (number + 1) * width + 1].tolist()
-        parts = [WORDS.decode(cut.ids[a:b]) for a, b in pairwise(bounds)]
+        bounds = cut_examples.offsets[number * width : (number + 1) * width + 1].tolist()
+        parts = [WORDS.decode(cut_examples.ids[a:b]) for a, b in pairwise(bounds)]
         for part, words in zip(parts, example.sentences, strict=True):
             assert part and part == words[: len(part)]
             assert len(part) == len(words) or len(part) >= max(map(len, parts)) - 1

@@ -71,11 +71,11 @@ def test_without_a_seed_pairs_keep_their_order() -> None:
 
 
 def test_every_epoch_shuffles_every_pair_once() -> None:
-    read = [pair for batch in batches(seed=1, epochs=2) for pair in contents(batch)]
-    first, second = read[:90], read[90:]
+    pairs = [pair for batch in batches(seed=1, epochs=2) for pair in contents(batch)]
+    first, second = pairs[:90], pairs[90:]
     assert sorted(first) == sorted(second) == sorted(EVERY) and first != second != EVERY
-    assert read == [pair for batch in batches(seed=1, epochs=2) for pair in contents(batch)]
-    assert read != [pair for batch in batches(seed=2, epochs=2) for pair in contents(batch)]
+    assert pairs == [pair for batch in batches(seed=1, epochs=2) for pair in contents(batch)]
+    assert pairs != [pair for batch in batches(seed=2, epochs=2) for pair in contents(batch)]
 
 
 @pytest.mark.parametrize("seed", [None, 1])
@@ -164,8 +164,8 @@ def test_parallel_files_become_ids(tmp_path: Path) -> None:
         (["(", "it", "flies"], ["(", "er", "fliegt", ")"]),
     ]
     vocabulary = build_of_words([words for pair in sides for words in pair])
-    loaded = load_parallel(*paths, vocabulary)
-    assert [tuple(vocabulary.decode(ids.tolist()) for ids in pair) for pair in loaded] == sides
+    pairs = load_parallel(*paths, vocabulary)
+    assert [tuple(vocabulary.decode(ids.tolist()) for ids in pair) for pair in pairs] == sides
     assert Vocabulary.from_json(vocabulary.to_json()) == vocabulary and not vocabulary.labels
 
 
@@ -234,5 +234,5 @@ def test_real_parallel_text(data_dir: Path) -> None:
     for pair, (source, target) in zip(pairs, sides, strict=True):
         assert (vocabulary.decode(pair[0].tolist()), vocabulary.decode(pair[1].tolist())) == (source, target)
     stream = pair_batches(pairs, 4096, ops=NUMPY, seed=1)
-    read = [len(batch.source_offsets) - 1 for batch in stream]
-    assert sum(read) == 1014 and len(read) < 25
+    sizes = [len(batch.source_offsets) - 1 for batch in stream]
+    assert sum(sizes) == 1014 and len(sizes) < 25

@@ -99,9 +99,9 @@ EPOCHS = 50
 def run_of(folder: Path, out: Path, *more: object, model: str = "gpst") -> list[str]:
     sizes = ("--article-tokens", 30, "--summary-tokens", 6, "--vocabulary", "words", "--batch-size", 10)
     quick = (x for x in QUICK if model == "gpst" or not x.startswith("own"))
-    chosen = settings((*TASK, *quick, "d_model=16", "maximum_rate=0.02", "n_positions=40"))
+    options = settings((*TASK, *quick, "d_model=16", "maximum_rate=0.02", "n_positions=40"))
     command = ("train", "--task", "summarisation", "--model", model, "--data", folder, "--out", out, *sizes)
-    return with_options((*command, *chosen), *more)
+    return with_options((*command, *options), *more)
 
 
 @pytest.mark.parametrize("name", ["gpst", "gpt2"])
@@ -110,22 +110,22 @@ def test_trained_sampled_and_scored(
 ) -> None:
     pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
     out = tmp_path / "run"
-    printed = grove(*run_of(folder, out, "--epochs", EPOCHS, "--seed", 3, model=name))
+    output = grove(*run_of(folder, out, "--epochs", EPOCHS, "--seed", 3, model=name))
     figures = json.loads((out / "evaluation.json").read_text())
     assert figures.keys() == {"ROUGE-1", "ROUGE-2", "ROUGE-L", "R-AVG"} and figures["ROUGE-L"]["best"] > 95
-    assert "ROUGE-L best" in printed and len(metrics(out)) == 6 * EPOCHS
-    assert grove("evaluate", out, "--data", folder) in printed
-    assert grove("train", "--out", out, "--resume") == printed
+    assert "ROUGE-L best" in output and len(metrics(out)) == 6 * EPOCHS
+    assert grove("evaluate", out, "--data", folder) in output
+    assert grove("train", "--out", out, "--resume") == output
     ops = accel.load("cpu")
     model = open_model(ops, out)
-    chosen = {"article_tokens": 30, "summary_tokens": 6, "top_k": 1, "seed": 0}
+    options = {"article_tokens": 30, "summary_tokens": 6, "top_k": 1, "seed": 0}
     articles = ["The dog barks . Now the young dog barks .".split(), "The cat purrs . Now the old cat purrs .".split()]
-    assert list(drawn_summaries(ops, model, Path("file"), articles, chosen)) == [["dog", "barks"], ["cat", "purrs"]]
-    short = drawn_summaries(ops, model, Path("file"), articles, chosen | {"summary_tokens": 1})
+    assert list(drawn_summaries(ops, model, Path("file"), articles, options)) == [["dog", "barks"], ["cat", "purrs"]]
+    short = drawn_summaries(ops, model, Path("file"), articles, options | {"summary_tokens": 1})
     assert list(short) == [["dog"], ["cat"]]
-    given = ("--data", folder, "--top-k", 3, "--write", tmp_path / "summaries")
-    scores = grove("evaluate", out, *given)
-    assert scores == grove("evaluate", out, *given, "--no-sync") or name == "gpst"
+    evaluate_options = ("--data", folder, "--top-k", 3, "--write", tmp_path / "summaries")
+    scores = grove("evaluate", out, *evaluate_options)
+    assert scores == grove("evaluate", out, *evaluate_options, "--no-sync") or name == "gpst"
     assert len((tmp_path / "summaries").read_text().splitlines()) == 6
     assert json.loads((out / "evaluation.top_k=3,sync=False.json").read_text()).keys() == figures.keys()
     assert json.loads((out / "evaluation.json").read_text()) == figures
@@ -144,12 +144,12 @@ def test_fields_are_two_files_in_one(folder: Path, tmp_path: Path, grove: Callab
         texts = [(folder / f"{stem}.{end}").read_text().splitlines() for end in ("article", "title")]
         lines = [json.dumps({"id": "0", "document": a, "summary": b}) for a, b in zip(*texts, strict=True)]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-    printed = [
+    outputs = [
         grove(*run_of(source, tmp_path / str(number), "--epochs", 1, *more)).splitlines()[:-1]
         for number, (source, more) in enumerate(((folder, ()), (tmp_path, ("--preset", "xsum"))))
     ]
-    assert printed[0] == printed[1] and metrics(tmp_path / "0") == metrics(tmp_path / "1")
-    assert grove("evaluate", tmp_path / "1").splitlines() == printed[1]
+    assert outputs[0] == outputs[1] and metrics(tmp_path / "0") == metrics(tmp_path / "1")
+    assert grove("evaluate", tmp_path / "1").splitlines() == outputs[1]
 
 
 @pytest.mark.parametrize("name", summarisation.PRESETS)

@@ -19,23 +19,23 @@ from tests.fixtures.syntax_suites import condition, suite
 
 def test_a_suite_is_read(tmp_path: Path) -> None:
     (tmp_path / "toy.json").write_text(json.dumps(suite(), indent=1))
-    read = read_suite(tmp_path / "toy.json")
-    assert read.name == "number_toy" and read.regions == {1: "subject", 2: "modifier", 3: "verb"}
-    assert read.predictions == (Chain(Region("match", 3), (("<", Region("mismatch", 3)),)),)
-    assert [item.number for item in read.items] == [1, 4]
-    match, mismatch = read.items[0].conditions.values()
+    toy = read_suite(tmp_path / "toy.json")
+    assert toy.name == "number_toy" and toy.regions == {1: "subject", 2: "modifier", 3: "verb"}
+    assert toy.predictions == (Chain(Region("match", 3), (("<", Region("mismatch", 3)),)),)
+    assert [item.number for item in toy.items] == [1, 4]
+    match, mismatch = toy.items[0].conditions.values()
     assert match == {1: ("the", "dog"), 2: ("near", "it"), 3: ("sees", "me")}
     assert mismatch == {1: ("the", "dog"), 2: (), 3: ("see", "me")}
 
 
 def test_sums_of_regions(tmp_path: Path) -> None:
     (tmp_path / "toy.json").write_text(json.dumps(suite()))
-    read = read_suite(tmp_path / "toy.json")
-    match, mismatch = read.items[0].conditions.values()
+    toy = read_suite(tmp_path / "toy.json")
+    match, mismatch = toy.items[0].conditions.values()
     sums = {"match": region_sums(match, [1, 2, 4, 8, 16, 32]), "mismatch": region_sums(mismatch, [1, 2, 16, 33])}
     assert sums == {"match": {1: 3, 2: 12, 3: 48}, "mismatch": {1: 3, 2: 0, 3: 49}}
-    assert outcomes(read, sums) == (True,)
-    assert outcomes(read, {**sums, "match": {3: 49.0}}) == (False,)
+    assert outcomes(toy, sums) == (True,)
+    assert outcomes(toy, {**sums, "match": {3: 49.0}}) == (False,)
     with pytest.raises(ValueError, match="5 surprisals for 6 words"):
         region_sums(match, [1] * 5)
 

@@ -41,14 +41,14 @@ def columns_of(batch: TextBatch) -> list[np.ndarray]:
 def test_every_word_but_the_first_is_predicted_once(n: int, columns: int, length: int, seed: int | None) -> None:
     columns = min(columns, n - 1)
     ids = np.arange(n, dtype=np.int32)
-    read = list(batches(columns, ids, length=length, seed=seed))
-    assert sorted(label for batch in read for label in batch.labels.tolist()) == list(range(1, n))
-    parts = [np.concatenate(parts) for parts in zip(*map(columns_of, read), strict=True)]
+    all_batches = list(batches(columns, ids, length=length, seed=seed))
+    assert sorted(label for batch in all_batches for label in batch.labels.tolist()) == list(range(1, n))
+    parts = [np.concatenate(parts) for parts in zip(*map(columns_of, all_batches), strict=True)]
     assert len(parts) == columns and np.array_equal(np.concatenate(parts), ids[:-1])  # each column continues
-    assert all(len(part) for batch in read for part in columns_of(batch))
-    assert [batch.fresh for batch in read] == [True] + [False] * (len(read) - 1)
+    assert all(len(part) for batch in all_batches for part in columns_of(batch))
+    assert [batch.fresh for batch in all_batches] == [True] + [False] * (len(all_batches) - 1)
     if seed is None:
-        assert all(len(column) == length for batch in read[:-1] for column in columns_of(batch))
+        assert all(len(column) == length for batch in all_batches[:-1] for column in columns_of(batch))
 
 
 def test_lengths_are_jittered() -> None:
@@ -164,7 +164,7 @@ def test_the_penn_treebank(data_dir: Path) -> None:
     assert len(words) == 10_000 and words.unknown == "<unk>"
     sizes = [len(encode_text(path, words)) for path in (train, valid, test)]
     assert sizes == [887_521 + 42_068, 70_390 + 3370, 78_669 + 3761]
-    known = set(words.words)
-    assert all(word in known for path in (valid, test) for _, line in read_text(path) for word in line)
+    known_words = set(words.words)
+    assert all(word in known_words for path in (valid, test) for _, line in read_text(path) for word in line)
     ids = encode_text(test, words)
     assert sum(batch.n_labels for batch in TextBatches(ids, 10, ops=NUMPY)) == len(ids) - 1

@@ -131,16 +131,20 @@ def test_long_sentences_are_cut_skipped_or_kept(tmp_path: Path) -> None:
     path, cache = tmp_path / "text", tmp_path / "cache"
     path.write_text("a b c d ee. F gg.\n\nH i j k\n\nL m\n")
     vocabulary = vocabulary_of(path)
-    kept = load_documents(path, vocabulary, cache, longest=3)
-    assert spelled(kept, vocabulary) == ["a|b|c|d|ee.", "F|gg.", "H|i|j|k", "L|m"] and not len(kept.long)
-    cut = load_documents(path, vocabulary, cache, longest=3, long="cut")
-    assert spelled(cut, vocabulary) == ["a|b|c", "d|ee.", "F|gg.", "H|i|j", "k", "L|m"]
-    assert (cut.lines.tolist(), cut.long.tolist(), cut.documents.tolist()) == ([1, 1, 1, 3, 3, 5], [1, 3], [0, 3, 5, 6])
-    skipped = load_documents(path, vocabulary, cache, longest=3, long="skip")
-    assert spelled(skipped, vocabulary) == ["F|gg.", "L|m"]
-    assert (skipped.lines.tolist(), skipped.long.tolist()) == ([1, 5], [1, 3])
-    assert skipped.documents.tolist() == [0, 1, 1, 2]  # the second document has no sentence left
-    assert cut_contexts(skipped, 3, across_documents=False).tolist() == [0, 1, 2]
+    whole_text = load_documents(path, vocabulary, cache, longest=3)
+    assert spelled(whole_text, vocabulary) == ["a|b|c|d|ee.", "F|gg.", "H|i|j|k", "L|m"] and not len(whole_text.long)
+    cut_text = load_documents(path, vocabulary, cache, longest=3, long="cut")
+    assert spelled(cut_text, vocabulary) == ["a|b|c", "d|ee.", "F|gg.", "H|i|j", "k", "L|m"]
+    assert (cut_text.lines.tolist(), cut_text.long.tolist(), cut_text.documents.tolist()) == (
+        [1, 1, 1, 3, 3, 5],
+        [1, 3],
+        [0, 3, 5, 6],
+    )
+    short_text = load_documents(path, vocabulary, cache, longest=3, long="skip")
+    assert spelled(short_text, vocabulary) == ["F|gg.", "L|m"]
+    assert (short_text.lines.tolist(), short_text.long.tolist()) == ([1, 5], [1, 3])
+    assert short_text.documents.tolist() == [0, 1, 1, 2]  # the second document has no sentence left
+    assert cut_contexts(short_text, 3, across_documents=False).tolist() == [0, 1, 2]
     with pytest.raises(LineError, match="text: no sentence of at most 1 tokens"):
         load_documents(path, vocabulary, cache, longest=1, long="skip")
     with pytest.raises(ValueError, match="long: unknown 'drop': choose one of refuse, cut, skip"):
@@ -155,8 +159,8 @@ def test_sentences_are_cut_between_words(tmp_path: Path) -> None:
     whole = load_documents(path, vocabulary, tmp_path / "cache")
     sizes = np.diff(np.append(np.flatnonzero(whole.begins_word), len(whole.ids)))
     limit = int(sizes[0] + sizes[1])
-    cut = load_documents(path, vocabulary, tmp_path / "cache", longest=limit, long="cut")
-    assert cut.sentences.tolist() == [0, limit, limit + sizes[2]] and np.array_equal(cut.ids, whole.ids)
+    cut_text = load_documents(path, vocabulary, tmp_path / "cache", longest=limit, long="cut")
+    assert cut_text.sentences.tolist() == [0, limit, limit + sizes[2]] and np.array_equal(cut_text.ids, whole.ids)
     fine = load_documents(path, vocabulary, tmp_path / "cache", longest=1, long="cut")
     assert fine.sentences.tolist() == list(range(len(whole.ids) + 1))
 

@@ -80,11 +80,11 @@ def test_a_column_names_the_document(write: Any) -> None:
 def test_a_line_may_hold_several_trees(write: Any, documents: str) -> None:
     lines = ["(S a) ( (S b) )(S", " c)", "", "(S d)(S e) "]
     text = "".join(f"{'xxyy'[k]}\t{line}\n" if line and k != 1 else f"{line}\n" for k, line in enumerate(lines))
-    read = list(
+    sentences = list(
         read_sentences(write(text if documents == "column" else "\n".join(lines)), Reading(documents=documents))
     )
-    assert [(words(s.tree), s.line) for s in read] == [(["a"], 1), (["b"], 1), (["c"], 1), (["d"], 4), (["e"], 4)]
-    assert [s.document for s in read] == ([0, 1, 2, 3, 4] if documents == "none" else [0, 0, 0, 1, 1])
+    assert [(words(s.tree), s.line) for s in sentences] == [(["a"], 1), (["b"], 1), (["c"], 1), (["d"], 4), (["e"], 4)]
+    assert [s.document for s in sentences] == ([0, 1, 2, 3, 4] if documents == "none" else [0, 0, 0, 1, 1])
 
 
 def test_a_byte_order_mark_is_skipped(write: Any) -> None:
@@ -223,14 +223,14 @@ def test_two_encodings_at_once_leave_one_corpus(write: Any, tmp_path: Path, monk
     both = threading.Barrier(2)
     replace = os.replace
     monkeypatch.setattr(encoded.os, "replace", lambda *args: (both.wait(5), replace(*args)))
-    loaded: list[Corpus] = []
-    threads = [threading.Thread(target=lambda: loaded.append(load_corpus(path, vocabulary, cache))) for _ in range(2)]
+    corpora: list[Corpus] = []
+    threads = [threading.Thread(target=lambda: corpora.append(load_corpus(path, vocabulary, cache))) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(loaded) == 2 and len(list(cache.iterdir())) == 1
-    check(loaded[0], list(read_treebank(path)), vocabulary)
+    assert len(corpora) == 2 and len(list(cache.iterdir())) == 1
+    check(corpora[0], list(read_treebank(path)), vocabulary)
 
 
 @pytest.mark.parametrize(

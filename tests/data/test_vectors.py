@@ -24,8 +24,8 @@ def test_words_of_the_file_get_their_vectors(tmp_path: Path) -> None:
     """The first one counts; a word may have blanks, as some of GloVe's; other words keep the numbers of the table."""
     table = np.full((5, 2), 9.0, np.float32)
     path = written(tmp_path / "a", "dog 1 2 ", "cat 3 4", ". . 5 -6e-1", "dog 7 8", "the 7 8", "2 0 1")
-    read, count = read_vectors(path, WORDS, table)
-    assert read.tolist() == np.array([[9, 9], [1, 2], [5, -0.6], [9, 9], [0, 1]], np.float32).tolist() and count == 3
+    vectors, count = read_vectors(path, WORDS, table)
+    assert vectors.tolist() == np.array([[9, 9], [1, 2], [5, -0.6], [9, 9], [0, 1]], np.float32).tolist() and count == 3
     assert (table == 9).all(), "it is a copy"
 
 

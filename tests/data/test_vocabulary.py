@@ -52,8 +52,8 @@ def test_brackets_never_become_terminals(kind: str) -> None:
     vocabulary = build(TREES, kind, SIZES[kind])
     for tree in TREES:
         ids = vocabulary.encode(tree)
-        written = [vocabulary.symbols[i] for i in ids if vocabulary.type_of[i] != ActionType.T]
-        assert written == [a for a in actions(tree) if action_type(a) != ActionType.T]
+        brackets = [vocabulary.symbols[i] for i in ids if vocabulary.type_of[i] != ActionType.T]
+        assert brackets == [a for a in actions(tree) if action_type(a) != ActionType.T]
 
 
 @pytest.mark.parametrize("kind", ["words", "sentencepiece"])

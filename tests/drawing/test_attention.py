@@ -30,22 +30,22 @@ from tests.fixtures.treeformer_runs import model_of
 def test_cross_attention_is_the_reference(backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mean weights of the reference's cross-attention, which sees the whole target at once."""
     model, source, target = model_of(), [2, 5, 3, 4], [4, 2, 2]
-    noted: list[np.ndarray] = []
+    means: list[np.ndarray] = []
     attention = reference.dot_product_attention
 
     def noting(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool = False, keep: Any = None) -> Any:
         if not causal:
             scores = np.exp(np.einsum("ihd,jhd->ihj", q, k) / q.shape[2] ** 0.5)
-            noted.append((scores / scores.sum(axis=2, keepdims=True)).mean(axis=(0, 1)))
+            means.append((scores / scores.sum(axis=2, keepdims=True)).mean(axis=(0, 1)))
         return attention(q, k, v, causal, keep)
 
     memory = treeformer.encode(model.parameters, np.array([*source, END_ID]), 2, 3)
     with monkeypatch.context() as patched:
         patched.setattr(reference, "dot_product_attention", noting)
         transformer.decode(model.parameters, memory, np.array([START_ID, *target]), 2)
-    assert len(noted) == 2
+    assert len(means) == 2
     weights = host(cross_attention(backend, model_on(backend, model), source, target))
-    np.testing.assert_allclose(weights, np.mean(noted, axis=0), rtol=1e-9)
+    np.testing.assert_allclose(weights, np.mean(means, axis=0), rtol=1e-9)
     assert weights.shape == (5 + 4 + 3,) and weights.sum() == pytest.approx(1)
 
 

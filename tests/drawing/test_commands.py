@@ -116,9 +116,9 @@ def test_a_typed_tree_is_read_as_one_of_a_file(
     tree = "(S (NP-SBJ (NN dog)) (VP (VBZ sees) (NP (-NONE- *))))"
     (tmp_path / "one.trees").write_text(tree)
     pictures = []
-    for given in (tree, tmp_path / "one.trees"):
+    for argument in (tree, tmp_path / "one.trees"):
         options = ("--no-keep-tags", "--drop-traces", "--drop-function-tags", "--out", tmp_path / "x.svg")
-        grove("draw", "tree", given, *options)
+        grove("draw", "tree", argument, *options)
         pictures.append((tmp_path / "x.svg").read_text())
     assert pictures[0] == pictures[1] and "NN" not in pictures[0] and "SBJ" not in pictures[0]
     wrong = mistake("draw", "tree", "(S (NP a dog))", "--no-keep-tags", "--out", tmp_path / "x.svg")
@@ -132,8 +132,8 @@ def test_a_typed_tree_is_a_document_for_a_model_of_documents(tmp_path: Path, gro
     data = ("--data", tmp_path / "one.trees", "--documents", "--keep-tags", "--vocabulary", "words", "--steps", 1)
     grove("train", *data, *sizes, "--out", tmp_path / "run")
     pictures = []
-    for given in (TREES[0], tmp_path / "one.trees"):
-        grove("draw", "attention", given, "--checkpoint", tmp_path / "run", "--out", tmp_path / "x.svg")
+    for argument in (TREES[0], tmp_path / "one.trees"):
+        grove("draw", "attention", argument, "--checkpoint", tmp_path / "run", "--out", tmp_path / "x.svg")
         pictures.append((tmp_path / "x.svg").read_text())
     assert pictures[0] == pictures[1] and pictures[0].count(">(DOC<") == 2
 

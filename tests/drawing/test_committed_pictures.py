@@ -26,8 +26,8 @@ PICTURES = sorted(path for folder in ("specs", "examples") for path in (ROOT / f
 def test_committed_pictures_show_all_they_say(tmp_path: Path) -> None:
     page = tmp_path / "pictures.html"
     page.write_text("".join(f"<div>{path.read_text(encoding='utf-8')}</div>" for path in PICTURES), encoding="utf-8")
-    seen = look_at(page, tmp_path, 2400, dark=False)
-    assert len(PICTURES) >= 8 and not seen.faults and not seen.messages
+    view = look_at(page, tmp_path, 2400, dark=False)
+    assert len(PICTURES) >= 8 and not view.faults and not view.messages
 
 
 def test_pictures_of_wide_words_show_all_they_say(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ def test_faults_of_a_picture_are_found(tmp_path: Path) -> None:
     texts = (Text(10, 10, "left"), Text(20, 10, "over it"), Text(80, 40, "beyond the rim"), Text(10, 40, "apart"))
     page = tmp_path / "picture.html"
     page.write_text(svg(Picture(100, 50, texts, "bad")) + "<p style='width:900px'>wide</p><script>nothing()</script>")
-    seen = look_at(page, tmp_path, 600, dark=False)
+    view = look_at(page, tmp_path, 600, dark=False)
     cut, overlap = "bad: 'beyond the rim' is cut off", "bad: 'left' and 'over it' overlap"
-    assert seen.faults[1:] == [overlap, cut] and seen.faults[0].startswith("the page is ")
-    [message] = seen.messages
+    assert view.faults[1:] == [overlap, cut] and view.faults[0].startswith("the page is ")
+    [message] = view.messages
     assert "nothing is not defined" in message

@@ -47,8 +47,8 @@ def test_mask_has_a_coloured_cell_for_every_pair() -> None:
     for seed in range(5):
         tree = make_tree("random", 9, seed)
         _, types = double_closing([START, *actions(tree)])
-        drawn = svg(draw_mask(tree))
-        colours = [drawn.count(f'fill="{colour}" stroke="#ffffff"') for colour in (STACK, COMPOSE)]
+        text = svg(draw_mask(tree))
+        colours = [text.count(f'fill="{colour}" stroke="#ffffff"') for colour in (STACK, COMPOSE)]
         assert sum(colours) == attention_mask(types).sum()
 
 
@@ -110,10 +110,10 @@ def test_curves_of_one_name_share_a_colour_and_a_place_in_the_legend() -> None:
     lines = [shape for shape in picture.shapes if isinstance(shape, Line) and len(shape.points) == 9]
     assert [line.width for line in lines] == [1.0, 1.0, 2.0, 2.0] and lines[0].stroke == lines[1].stroke
     falling = draw_curves({"a": [(x, -y) for x, y in rising], "b": rising[:1]}, **labels)
-    for shown, is_below in ((picture, True), (falling, False)):
-        *_, first, _, last = (shape for shape in shown.shapes if not isinstance(shape, Line) or shape.width == 3)
+    for drawing, is_below in ((picture, True), (falling, False)):
+        *_, first, _, last = (shape for shape in drawing.shapes if not isinstance(shape, Line) or shape.width == 3)
         assert [text.text for text in (first, last) if isinstance(text, Text)] == ["a", "b"]
-        assert (first.y > shown.height / 2) == is_below  # type: ignore[union-attr]
+        assert (first.y > drawing.height / 2) == is_below  # type: ignore[union-attr]
 
 
 def test_curves_of_one_colour_differ_by_their_dashes(tmp_path: Path) -> None:

@@ -73,9 +73,9 @@ def test_documents_match_the_reference(backend: ModuleType, name: str) -> None:
     ranked = proposal_logps(backend, [model], "given", PROPOSALS, documents=DOCUMENTS, batch_size=2)
     assert [len(logps) for logps in ranked] == [len(group) for group in GROUPS]
     np.testing.assert_allclose([marginal.sentence_logp(logps) for logps in ranked], expected, rtol=1e-9)
-    chosen = choose(backend, [model], "given", PROPOSALS, documents=DOCUMENTS)
+    choices = choose(backend, [model], "given", PROPOSALS, documents=DOCUMENTS)
     best = [(group[int(np.argmax(logps))], max(logps)) for group, logps in zip(GROUPS, ranked, strict=True)]
-    assert [pair and pair[0] for pair in chosen] == [tree for tree, _ in best]
+    assert [pair and pair[0] for pair in choices] == [tree for tree, _ in best]
     result = word_perplexity(backend, [model], "given", PROPOSALS, documents=DOCUMENTS)
     n_words = sum(len(words(group[0])) for group in GROUPS)
     assert result.perplexity == pytest.approx(marginal.perplexity(expected, n_words), rel=1e-9)
@@ -121,16 +121,16 @@ def test_files_are_scored_as_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path.write_text("".join(f"{n}\t{tree}\n" for n, group in enumerate(GROUPS, 2) for tree in group))
     stream = partial(stream_proposals, path, Reading(), numbered=True)
     sentences = gather(path, stream, Reading(), numbered=True, n_sentences=8, max_words=4, check=known_to(model, path))
-    kept = [[], *(group if len(words(group[0].tree)) <= 4 else [] for group in PROPOSALS), []]
-    assert sentences.n_proposals == [len(group) for group in kept]
+    groups = [[], *(group if len(words(group[0].tree)) <= 4 else [] for group in PROPOSALS), []]
+    assert sentences.n_proposals == [len(group) for group in groups]
     from_file = word_perplexity(CPU, [model], path, sentences.proposals)
-    given = word_perplexity(CPU, [model], path, kept)
-    assert from_file.perplexity == pytest.approx(given.perplexity, rel=1e-12)
-    assert from_file.n_words == given.n_words and from_file.mean_proposals == given.mean_proposals
-    assert [logp is None for logp in from_file.sentence_logps] == [not group for group in kept]
+    from_list = word_perplexity(CPU, [model], path, groups)
+    assert from_file.perplexity == pytest.approx(from_list.perplexity, rel=1e-12)
+    assert from_file.n_words == from_list.n_words and from_file.mean_proposals == from_list.mean_proposals
+    assert [logp is None for logp in from_file.sentence_logps] == [not group for group in groups]
     if name == "tg":
-        chosen = choose(CPU, [model], path, sentences.proposals)
-        assert [best and best[0] for best in chosen] == [best and best[0] for best in choose(CPU, [model], "", kept)]
+        choices = choose(CPU, [model], path, sentences.proposals)
+        assert [best and best[0] for best in choices] == [best and best[0] for best in choose(CPU, [model], "", groups)]
 
 
 @pytest.mark.parametrize("name", ["tg", "txl_terminals"])
@@ -139,18 +139,18 @@ def test_processes_and_parts_change_nothing(
     monkeypatch: pytest.MonkeyPatch, name: str, documents: list[int] | None
 ) -> None:
     """Of a few sentences or documents each; only those that are scored are read."""
-    model, n_read, begun = model_of(CPU, name), list[int](), list[int]()
+    model, n_read, numbers = model_of(CPU, name), list[int](), list[int]()
 
     def stream() -> Iterator[list[Sentence]]:
         for number, group in enumerate(PROPOSALS):
-            begun.append(number)
+            numbers.append(number)
             yield group
 
     def read(processes: int) -> Iterator[list[float]]:
-        begun.clear()
+        numbers.clear()
         groups = ProposalFile(Path("x"), stream, [len(group) for group in GROUPS])
         for _, logps in scored(CPU, [model], "", groups, documents=documents, processes=processes):
-            n_read.append(len(begun))
+            n_read.append(len(numbers))
             yield logps
 
     whole = list(read(1))
@@ -193,7 +193,7 @@ def test_tags_of_gold_trees_are_no_constituents_where_one_tree_has_none() -> Non
 
 def test_tags_of_chosen_trees_do_not_count_where_gold_trees_have_none() -> None:
     """EVALB deletes punctuation by its tag, on one side only: the sentence would be an error."""
-    gold, chosen = (next(read_trees([text])) for text in ("(S (NP the birds) (VP sing) .)",
+    gold, best_tree = (next(read_trees([text])) for text in ("(S (NP the birds) (VP sing) .)",
                     "(S (NP (DT the) (NNS birds)) (VP (VBP sing)) (. .))"))  # fmt: skip
-    score = bracket_score([chosen, None], [gold, gold], COLLINS)
+    score = bracket_score([best_tree, None], [gold, gold], COLLINS)
     assert (score.valid, score.errors, score.skipped, score.f1) == (1, 0, 1, 100)

@@ -17,9 +17,9 @@ TABLE_5 = {  # of the paper: Transformer and Treeformer
 
 
 def test_draws() -> None:
-    drawn = draw(50, 80, seed=3)
-    numbers = [number for number, _ in drawn]
-    assert drawn == draw(50, 80, seed=3) != draw(50, 80, seed=4)
+    sample = draw(50, 80, seed=3)
+    numbers = [number for number, _ in sample]
+    assert sample == draw(50, 80, seed=3) != draw(50, 80, seed=4)
     assert len(set(numbers)) == 50 and set(numbers) < set(range(80)) and numbers != sorted(numbers)
     firsts = [first for seed in range(100) for first, _ in draw(1, 4, seed)]
     assert all(10 <= firsts.count(number) <= 45 for number in range(4))

@@ -99,9 +99,9 @@ def test_outside_data(data_dir: Path) -> None:
 
     # The indents of this output differ, and its totals line has a wrong 0 for the crossing brackets.
     new = [line.split() for line in report(lines("bug/bug.gld"), lines("bug/bug.tst"), lines("new.prm"))]
-    known = [line.split() for line in lines("bug/bug.rsl-new")]
-    known[9][5] = "36"
-    assert new == known
+    expected = [line.split() for line in lines("bug/bug.rsl-new")]
+    expected[9][5] = "36"
+    assert new == expected
 
     # The program before it put quotation marks back, with messages between its lines, and with the sample's parameters.
     parameters = read_parameters(sample[2])
@@ -192,15 +192,15 @@ def spelled_out(gold: Tree, predicted: Tree, labelled: bool) -> tuple[int, int]:
     """Matched and crossing, as the rules say: every gold bracket in turn against every predicted one."""
     equal = {(a, b) for x, y in PARAMETERS.equal_labels for a, b in ((x, y), (y, x))}
     ours, theirs = (Side(tree, PARAMETERS).constituents(PARAMETERS) for tree in (gold, predicted))
-    taken: set[int] = set()
+    places: set[int] = set()
     for label, i, j in ours:
         for place, (other, a, b) in enumerate(theirs):
             same = not labelled or label == other or (label, other) in equal
-            if place not in taken and (i, j) == (a, b) and same:
-                taken.add(place)
+            if place not in places and (i, j) == (a, b) and same:
+                places.add(place)
                 break
     crossing = sum(any(i < a < j < b or a < i < b < j for _, i, j in ours) for _, a, b in theirs)
-    return len(taken), crossing
+    return len(places), crossing
 
 
 @given(pairs, st.booleans())

@@ -30,9 +30,9 @@ TABLE_1 = """
 def test_the_averages_of_table_1() -> None:
     """GLUE-2: all ten are the means of the eight columns, up to the rounding of both."""
     for line in TABLE_1.split("\n")[1:-1]:
-        *figures, printed = map(float, line.split())
+        *figures, paper_average = map(float, line.split())
         assert len(figures) == len(TABLES["gpst"].columns)
-        assert average(figures) == pytest.approx(printed, abs=0.0101)
+        assert average(figures) == pytest.approx(paper_average, abs=0.0101)
 
 
 @given(SHARES)

@@ -39,9 +39,9 @@ def test_draws_without_replacement() -> None:
     for seed in range(n_draws):
         g = np.log(Q) + gumbel(np.arange(len(Q)), seed)
         first, second, third = np.argsort(-g)[:3]
-        drawn = [first, second]
-        log_pi = np.log(-np.expm1(-Q[drawn] * math.exp(-g[third])))
-        logp, error = sentence_estimate(np.log(P[drawn]), log_pi, with_replacement=False)
+        sample = [first, second]
+        log_pi = np.log(-np.expm1(-Q[sample] * math.exp(-g[third])))
+        logp, error = sentence_estimate(np.log(P[sample]), log_pi, with_replacement=False)
         estimates.append(math.exp(logp))
         variances.append((error * estimates[-1]) ** 2)
     spread = np.std(estimates)
@@ -87,8 +87,8 @@ def test_perplexity() -> None:
     sentences = [-20.0, -31.0, -7.5]
     assert perplexity_estimate([(logp, 0.0) for logp in sentences], 11) == (perplexity(sentences, 11), 0.0)
     value, error = perplexity_estimate([(-20.0, 1e-4), (-31.0, 0.0), (-7.5, 0.0)], 11)
-    moved = perplexity([-20.0 - 1e-4, -31.0, -7.5], 11)
-    assert moved - value == pytest.approx(error, rel=1e-3)
+    other_value = perplexity([-20.0 - 1e-4, -31.0, -7.5], 11)
+    assert other_value - value == pytest.approx(error, rel=1e-3)
     beyond = -8000.0  # the perplexity is beyond the largest float
     assert perplexity_estimate([(beyond, 0.0)], 10) == (math.inf, 0.0)
     assert perplexity_estimate([(beyond, 0.5)], 10) == (math.inf, math.inf)

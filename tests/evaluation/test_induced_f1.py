@@ -107,8 +107,8 @@ def test_trivial_spans_of_five_words() -> None:
     assert trivial_spans("left", 5, rng) == [(0, 4), (0, 3), (0, 2), (0, 1)]
     assert trivial_spans("right", 5, rng) == [(0, 4), (1, 4), (2, 4), (3, 4)]
     assert trivial_spans("balanced", 5, rng) == [(0, 4), (0, 1), (2, 4), (3, 4)]
-    drawn = {tuple(trivial_spans("random", 5, rng)) for _ in range(400)}
-    assert len(drawn) == 14  # all of them: the fourth Catalan number
+    samples = {tuple(trivial_spans("random", 5, rng)) for _ in range(400)}
+    assert len(samples) == 14  # all of them: the fourth Catalan number
 
 
 def test_score() -> None:
@@ -154,21 +154,21 @@ def test_presets_count_by_hand(preset: str, sentence_f1: float, corpus_f1: float
 
 def released_scores(gold: Sequence[Spans], predicted: Sequence[Spans]) -> tuple[float, float]:
     """Return the sentence and the corpus F1 as the scorer of Compound PCFG computes them, in percent."""
-    scores, matched, wrong, missed = [], 0, 0, 0
+    scores, n_matched, n_wrong, n_missed = [], 0, 0, 0
     for sides in zip(gold, predicted, strict=True):
         last = max((j for side in sides for _, j in side), default=0)
         if last == 0:
             continue
         closed = [sorted((s for s in side if s[0] < s[1]), key=lambda s: (s[1], -s[0])) for side in sides]
         ours, theirs = (set(side[:-1]) for side in closed)
-        matched, wrong, missed = (
-            matched + len(ours & theirs), wrong + len(theirs - ours), missed + len(ours - theirs)
+        n_matched, n_wrong, n_missed = (
+            n_matched + len(ours & theirs), n_wrong + len(theirs - ours), n_missed + len(ours - theirs)
         )  # fmt: skip
         precision = len(ours & theirs) / (len(theirs) + 1e-8) if ours or theirs else 1.0
         recall = len(ours & theirs) / (len(ours) + 1e-8) if ours else 1.0
         scores.append(2 * precision * recall / (precision + recall + 1e-8))
-    both = 2 * matched + wrong + missed
-    return 100 * sum(scores) / len(scores), 200 * matched / both if both else 100.0
+    both = 2 * n_matched + n_wrong + n_missed
+    return 100 * sum(scores) / len(scores), 200 * n_matched / both if both else 100.0
 
 
 @given(st.lists(st.tuples(trees(), st.integers(0, 99)), min_size=1, max_size=4))
@@ -271,7 +271,7 @@ def test_the_page_lists_the_presets() -> None:
     page = (Path(__file__).parents[2] / "specs/evaluation/spans.md").read_text(encoding="utf-8")
     rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in page.splitlines()]
     header = next(row for row in rows if row[:1] == ["preset"])
-    listed = {row[0]: dict(zip(header, row, strict=True)) for row in rows if row and row[0] in PRESETS}
-    assert list(listed) == list(PRESETS)
+    presets = {row[0]: dict(zip(header, row, strict=True)) for row in rows if row and row[0] in PRESETS}
+    assert list(presets) == list(PRESETS)
     for name, preset in PRESETS.items():
-        assert {switch: str(value) for switch, value in asdict(preset).items()}.items() <= listed[name].items()
+        assert {switch: str(value) for switch, value in asdict(preset).items()}.items() <= presets[name].items()

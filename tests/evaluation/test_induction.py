@@ -97,24 +97,24 @@ def test_baselines_of_the_wall_street_journal(data_dir: Path) -> None:
 @pytest.mark.parametrize("name", ["ref", "cpu"])
 def test_backends_make_one_table(tmp_path: Path, name: str, grove: Callable[..., str]) -> None:
     run, gold = save_classifier(tmp_path / "run", 3), write_gold(tmp_path / "gold", ["the dog sees her", "her old dog"])
-    asked = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
-    assert grove(*asked, "--backend", name) == grove(*asked, "--batch-size", 1)
+    command = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
+    assert grove(*command, "--backend", name) == grove(*command, "--batch-size", 1)
 
 
 def test_ways_of_parsing_and_unreadable_sentences(tmp_path: Path, closed: Path) -> None:
     ops = accel.load("cpu")
-    asked = {"layers": [2, 1], "split": "biased", "modes": ["parser", "left-to-right"], "beam": 3, "max_height": 4}
+    options = {"layers": [2, 1], "split": "biased", "modes": ["parser", "left-to-right"], "beam": 3, "max_height": 4}
     models = [save_classifier(tmp_path / "f", 0), save_run(tmp_path / "t", model_of()), closed]
     fasttrees, treeformer, gpst = (open_model(ops, path) for path in models)
-    assert ways_of(fasttrees, **asked) == {  # type: ignore[arg-type]
+    assert ways_of(fasttrees, **options) == {  # type: ignore[arg-type]
         "layer 2": {"layer": 2, "split": "biased"}, "layer 1": {"layer": 1, "split": "biased"},
     }  # fmt: skip
     alone = open_model(ops, save_classifier(tmp_path / "alone", 1, n_layers=1))
     for model, only in ((fasttrees, 2), (alone, 1)):
-        assert list(ways_of(model, **asked | {"layers": None})) == [f"layer {only}"]  # type: ignore[arg-type]
-    assert ways_of(treeformer, **asked) == {"chart": {"max_height": 4}}  # type: ignore[arg-type]
+        assert list(ways_of(model, **options | {"layers": None})) == [f"layer {only}"]  # type: ignore[arg-type]
+    assert ways_of(treeformer, **options) == {"chart": {"max_height": 4}}  # type: ignore[arg-type]
     left_to_right = {"mode": "left-to-right", "beam": 3}
-    assert ways_of(gpst, **asked) == {"parser": {"mode": "parser"}, "left-to-right": left_to_right}  # type: ignore[arg-type]
+    assert ways_of(gpst, **options) == {"parser": {"mode": "parser"}, "left-to-right": left_to_right}  # type: ignore[arg-type]
     words = ["the", "dog"] * 46
     gold = [GoldSentence(["zebra"], []), GoldSentence(words, []), GoldSentence(words[:4], [])]
     closed_words = {0: "the word 'zebra' is not in the closed vocabulary of 73 words"}
@@ -130,15 +130,15 @@ def test_command_over_two_kinds_of_models(tmp_path: Path, text: Path, closed: Pa
     lines = [line for line in text.read_text().splitlines() if len(line.split()) > 3][:12]
     gold = write_gold(tmp_path / "gold", [*lines, "zebra dogs see it"])
     runs = [save_classifier(tmp_path / "one", 1), save_classifier(tmp_path / "two", 2)]
-    asked = ("--gold", gold, "--convention", "plain", "--seeds", 3, "--beam", 2, "--layers", 1, 2)
+    options = ("--gold", gold, "--convention", "plain", "--seeds", 3, "--beam", 2, "--layers", 1, 2)
     checkpoints = [part for path in (f"f={runs[0]}", closed, f"f={runs[1]}") for part in ("--checkpoint", path)]
-    out = grove("induction", *checkpoints, *asked, "--out", tmp_path / "out.json")
+    out = grove("induction", *checkpoints, *options, "--out", tmp_path / "out.json")
     names = ["f, layer 1", "f, layer 2", "gpst, inside", "gpst, parser", "gpst, left-to-right"]
     names += ["random", "balanced", "left", "right", "oracle"]
-    printed = out.splitlines()
-    assert [line[:20].strip() for line in printed[1:11]] == names
-    assert "over 12 of 13 sentences" in printed
-    assert sum(f"sentences it cannot read: 1, the first {gold}:13: the word 'zebra'" in line for line in printed) == 3
+    report = out.splitlines()
+    assert [line[:20].strip() for line in report[1:11]] == names
+    assert "over 12 of 13 sentences" in report
+    assert sum(f"sentences it cannot read: 1, the first {gold}:13: the word 'zebra'" in line for line in report) == 3
     content = json.loads((tmp_path / "out.json").read_text())
     assert content["against"] == "f, layer 1" and content["sentences"] == 12 and list(content["rows"]) == names
     assert list(content["left_out"]) == ["13"] and set(content["left_out"]["13"]) == set(names[2:5])
@@ -148,40 +148,40 @@ def test_command_over_two_kinds_of_models(tmp_path: Path, text: Path, closed: Pa
     assert content["rows"]["f, layer 2"]["members"][1] == asdict(score(sentences, spans))
     assert content["rows"]["f, layer 2"]["spread"] is not None and content["rows"]["gpst, inside"]["spread"] is None
     write_gold(tmp_path / "less", lines)
-    parsed = grove("parse", "--checkpoint", closed, *asked[2:4], "--gold", tmp_path / "less", "--mode", "parser")
-    row_of = {line[:20].strip(): line[20:].split() for line in printed[1:11]}
+    parsed = grove("parse", "--checkpoint", closed, *options[2:4], "--gold", tmp_path / "less", "--mode", "parser")
+    row_of = {line[:20].strip(): line[20:].split() for line in report[1:11]}
     assert parsed.splitlines()[1].split()[1:3] == [row_of["gpst, parser"][1], row_of["gpst, parser"][6]]
-    again = grove("induction", *checkpoints, *asked, "--against", "right")
+    again = grove("induction", *checkpoints, *options, "--against", "right")
     assert again.splitlines()[0].split()[-7:-5] == ["less", "right"]
 
 
 def test_command_over_charts(tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]) -> None:
     """A phrase that is longer than a chart of limited height has no tree there."""
     run, gold = save_run(tmp_path / "run", model_of()), write_gold(tmp_path / "gold", list(SENTENCES))
-    asked = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
-    lines = grove(*asked).splitlines()
+    command = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
+    lines = grove(*command).splitlines()
     assert lines[1].startswith("treeformer, chart") and f"over {len(SENTENCES)} of {len(SENTENCES)} sentences" in lines
     shortest = min(len(line.split()) for line in SENTENCES)
     n_sentences = sum(len(line.split()) == shortest for line in SENTENCES)
-    printed = grove(*asked, "--max-height", shortest)
-    assert f"over {n_sentences} of {len(SENTENCES)} sentences" in printed and "but the chart ends at height" in printed
+    output = grove(*command, "--max-height", shortest)
+    assert f"over {n_sentences} of {len(SENTENCES)} sentences" in output and "but the chart ends at height" in output
     write_gold(gold, [line for line in SENTENCES if len(line.split()) > shortest])
-    wrong = mistake(*asked, "--max-height", shortest)
+    wrong = mistake(*command, "--max-height", shortest)
     assert wrong.startswith(f"{gold}:1: ") and wrong.endswith("; no sentence of this file can be read by all models")
 
 
 def test_mistakes_are_named(tmp_path: Path, mistake: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     run, gold = save_classifier(tmp_path / "run", 0), write_gold(tmp_path / "gold", ["the dog sees her"])
-    asked = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
-    assert mistake(*asked, "--checkpoint", f"x={run}").endswith("given twice; seeds of a model are different runs")
+    command = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
+    assert mistake(*command, "--checkpoint", f"x={run}").endswith("given twice; seeds of a model are different runs")
     rows = "fasttrees, layer 2, random, balanced, left, right, oracle"
-    assert mistake(*asked, "--against", "x") == f"--against x: choose a row of {rows}"
-    assert mistake(*asked, "--layers", 7) == f"--layers 7: {run / BEST} has layers 1 to 2"
-    assert mistake(*asked, "--layers", 1, 1) == "--layers 1 1: give every one once"
-    assert mistake(*asked, "--modes", "parser", "parser") == "--modes parser parser: give every one once"
-    assert mistake(*asked, "--seeds", 0) == "--seeds 0: at least 1 is needed"
-    assert mistake(*asked, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
-    assert mistake(*asked, "--out", tmp_path) == f"--out {tmp_path}: a directory: name a file in it"
-    assert mistake(*asked[:4], tmp_path / "no") == f"{tmp_path / 'no'}: No such file or directory: check the name"
+    assert mistake(*command, "--against", "x") == f"--against x: choose a row of {rows}"
+    assert mistake(*command, "--layers", 7) == f"--layers 7: {run / BEST} has layers 1 to 2"
+    assert mistake(*command, "--layers", 1, 1) == "--layers 1 1: give every one once"
+    assert mistake(*command, "--modes", "parser", "parser") == "--modes parser parser: give every one once"
+    assert mistake(*command, "--seeds", 0) == "--seeds 0: at least 1 is needed"
+    assert mistake(*command, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
+    assert mistake(*command, "--out", tmp_path) == f"--out {tmp_path}: a directory: name a file in it"
+    assert mistake(*command[:4], tmp_path / "no") == f"{tmp_path / 'no'}: No such file or directory: check the name"
     monkeypatch.setitem(sys.modules, "scipy", None)
-    assert mistake(*asked) == "tests of significance need scipy: pip install 'grove-lm[analysis]'"
+    assert mistake(*command) == "tests of significance need scipy: pip install 'grove-lm[analysis]'"

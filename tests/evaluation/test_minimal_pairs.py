@@ -85,10 +85,10 @@ def test_sentences(asked: list[str]) -> None:
 
 def test_critical_words(asked: list[str]) -> None:
     """Words after them are not read, and words before them do not count."""
-    seen: list[int] = []
+    counts: list[int] = []
 
     def progress(surprisals: Iterator[list[float]], count: int) -> Iterator[list[float]]:
-        seen.append(count)
+        counts.append(count)
         return surprisals
 
     def dotted(words: list[str]) -> list[str]:
@@ -99,7 +99,7 @@ def test_critical_words(asked: list[str]) -> None:
         *("dogs dog", "dogs sleep", "the cat sleep", "the cat sleeps"),
         *("the dog sleep", "the dog sleeps"),
     ]
-    assert seen == [6] and [one.bits for one in judgements] == [(6, 5), None, (5, 3), (6, 5), None]
+    assert counts == [6] and [one.bits for one in judgements] == [(6, 5), None, (5, 3), (6, 5), None]
     assert judgements[1].skipped == "no critical words: compare its whole sentences"
     assert unknown_words(OPEN, judgements) == (2, 16)
 
@@ -119,8 +119,8 @@ def test_pairs_that_cannot_be_judged(asked: list[str], monkeypatch: pytest.Monke
         translates = SimpleNamespace(chart="none", n_classes=0)
         judge(ops, Model(Path("x"), translates, {}, CLOSED.vocabulary, None, encoder_decoder), PAIRS)
     monkeypatch.setattr(pair_score, "bits_of_words", lambda *_, **__: iter([[1.0, inf], [1.0]]))
-    lost = judge(ops, CLOSED, PAIRS[:1])[0]
-    assert lost.bits is None and lost.skipped == "no hypothesis of the search continues with word 2, 'dog'"
+    judgement = judge(ops, CLOSED, PAIRS[:1])[0]
+    assert judgement.bits is None and judgement.skipped == "no hypothesis of the search continues with word 2, 'dog'"
     monkeypatch.setattr(pair_score, "bits_of_words", lambda *_, **__: iter([[1.0], [nan]]))
     with pytest.raises(ValueError, match="f:1: bits of nan and 1.0"):
         judge(ops, CLOSED, PAIRS[:1])
@@ -150,9 +150,9 @@ def test_pairs_are_drawn_by_paradigm() -> None:
     """The same pairs for a seed, with or without other paradigms; in order; all pairs of a smaller paradigm."""
     first = [pair("the dog", f"w{k}", paradigm="a") for k in range(50)]
     second = [pair("the dog", f"v{k}", paradigm="b") for k in range(3)]
-    drawn = chosen([*first, *second], 5, 1)
-    assert [one for one in first if one in drawn] == drawn[:5] and drawn[5:] == second
-    assert chosen(first, 5, 1) == drawn[:5] != chosen(first, 5, 2)
+    sample = chosen([*first, *second], 5, 1)
+    assert [one for one in first if one in sample] == sample[:5] and sample[5:] == second
+    assert chosen(first, 5, 1) == sample[:5] != chosen(first, 5, 2)
     assert chosen([*first, *second], None, 1) == [*first, *second]
 
 

@@ -81,7 +81,7 @@ def test_welch_holds_its_level() -> None:
 
 def test_bootstrap_of_three_values() -> None:
     """All 27 draws of three values are equally likely, so the ends of the interval are known."""
-    means = sorted(sum(drawn) / 3 for drawn in product([0.0, 1.0, 5.0], repeat=3))
+    means = sorted(sum(sample) / 3 for sample in product([0.0, 1.0, 5.0], repeat=3))
     interval = bootstrap_interval([0, 1, 5], level=0.8, seed=3)
     assert interval.value == 2
     assert (interval.low, interval.high) == (pytest.approx(means[2]), pytest.approx(means[-4]))

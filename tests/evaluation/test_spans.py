@@ -17,7 +17,7 @@ from refimpl.trees import Tree, spans
 VECTORS = sorted((Path(__file__).parents[2] / "specs/vectors/evaluation/spans").glob("*.json"))
 SWITCHES = ("drop_single_words", "drop_whole_sentence", "merge_duplicates")
 span = st.tuples(st.integers(0, 6), st.integers(0, 6)).map(lambda ends: (min(ends), max(ends)))
-sentence = st.lists(span, max_size=8).map(lambda drawn: [(0, 6), *drawn])
+sentence = st.lists(span, max_size=8).map(lambda inner_spans: [(0, 6), *inner_spans])
 corpus = st.lists(st.tuples(sentence, sentence), min_size=1, max_size=4)
 switches = st.fixed_dictionaries({name: st.booleans() for name in SWITCHES})
 

@@ -13,8 +13,8 @@ from examples.queue_runs import ANALYSES
 
 def run(name: str, found: Any) -> dict[str, Any]:
     """Return what a result file of the queue holds."""
-    stored = {"name": f"analyses/{name}", "figures": {f"analyses/{name}/{name}.json": {"found": found}}}
-    return dict(json.loads(json.dumps(stored)))
+    result = {"name": f"analyses/{name}", "figures": {f"analyses/{name}/{name}.json": {"found": found}}}
+    return dict(json.loads(json.dumps(result)))
 
 
 def rows(text: str) -> list[list[str]]:
@@ -41,7 +41,7 @@ def test_regressions() -> None:
     of_seeds = {"HighFreq": [1.0, 3.0, 2.0], "MediumFreq": [0.0, 0.0, 0.0], "LowFreq": [9.0, 11.0, 10.0]}
     of_txl = {"HighFreq": [0.0, 0.0, 0.0], "MediumFreq": [0.0, -2.0, -1.0], "LowFreq": [0.0, 0.0, 0.0]}
     one_seed = {"InContextCurSentence": [0.03], "NotInContext": [0.01]}
-    found = {
+    figures = {
         "thresholds": [1e-3, 1e-5],
         "frequency": {
             "absent": [],
@@ -59,7 +59,7 @@ def test_regressions() -> None:
             "means": {kind: {"OnStack": [0.0], "OnlyComposed": [0.0]} for kind in ("tg", "txl_cc")},
         },
     }
-    text = analyses("regressions", [run("regressions", found)])
+    text = analyses("regressions", [run("regressions", figures)])
     high, low = "+1.0000 (-1.2670 to +3.2670)", "-9.0000 (-11.2670 to -6.7330)"  # 2.7764 sqrt(2 / 3), by t of 4 degrees
     here = "+0.0200"
     assert rows(text) == [
@@ -82,14 +82,14 @@ def test_regressions() -> None:
 
 
 def test_steps_of_the_evolution_are_in_order() -> None:
-    found = {"tg": {step: [{"perplexity": 9.0}, {"perplexity": 11.0}] for step in (50, 100, 1000)}}
-    steps = [row[0] for row in rows(analyses("evolution", [run("evolution", found)]))]
+    figures = {"tg": {step: [{"perplexity": 9.0}, {"perplexity": 11.0}] for step in (50, 100, 1000)}}
+    steps = [row[0] for row in rows(analyses("evolution", [run("evolution", figures)]))]
     assert steps == ["50", "100", "1,000"]
 
 
 def test_hybrids() -> None:
-    found = [{"kind": "top", "k": k, "found": [{"perplexity": 10.0 + k}, {"perplexity": 12.0 + k}]} for k in (0, 1)]
-    assert rows(analyses("hybrids", [run("hybrids", found)])) == [
+    figures = [{"kind": "top", "k": k, "found": [{"perplexity": 10.0 + k}, {"perplexity": 12.0 + k}]} for k in (0, 1)]
+    assert rows(analyses("hybrids", [run("hybrids", figures)])) == [
         ["top layers", "0", "2", "11.000 ± 1.414"],
         ["top layers", "1", "2", "12.000 ± 1.414"],
     ]

@@ -36,25 +36,25 @@ def texts(picture: Picture) -> list[Text]:
 
 
 def test_trainings_of_one_unit_share_a_picture() -> None:
-    drawn = learning_curves([], TOY)
+    images = learning_curves([], TOY)
     names = ("a", "a-parsers", "a-words", "cogs", "gpst-gpt2", "gpst_small-gpst", "logic")
-    assert list(drawn) == [f"curves-{name}.svg" for name in names]
-    assert drawn["curves-gpst-gpt2.svg"].title == "GPT-2, larger"
-    legend = [text.text for text in texts(drawn["curves-a.svg"])][-2:]
-    assert legend == ["TG", "TXL (CC)"] and drawn["curves-a.svg"].title.endswith("each of 1 to 2 seeds and their mean")
+    assert list(images) == [f"curves-{name}.svg" for name in names]
+    assert images["curves-gpst-gpt2.svg"].title == "GPT-2, larger"
+    legend = [text.text for text in texts(images["curves-a.svg"])][-2:]
+    assert legend == ["TG", "TXL (CC)"] and images["curves-a.svg"].title.endswith("each of 1 to 2 seeds and their mean")
     widths = [
-        shape.width for shape in drawn["curves-a.svg"].shapes if isinstance(shape, Line) and len(shape.points) > 1
+        shape.width for shape in images["curves-a.svg"].shapes if isinstance(shape, Line) and len(shape.points) > 1
     ]
     assert widths.count(2.0) == 2  # a thick line a model; of one seed nothing else
-    assert "%" in texts(drawn["curves-logic.svg"])[-2].text and "95" in {
-        t.text for t in texts(drawn["curves-logic.svg"])
+    assert "%" in texts(images["curves-logic.svg"])[-2].text and "95" in {
+        t.text for t in texts(images["curves-logic.svg"])
     }
 
 
 def test_results_of_the_queue_are_not_drawn_twice() -> None:
     result = {"model": "tg", "seed": 0, "validation": [[1, 2.0], [2, 1.5], [3, 1.0]]}
-    drawn = learning_curves([result | {"experiment": name} for name in ("a", "b")], TOY)
-    assert "curves-b.svg" in drawn and drawn["curves-a.svg"] == learning_curves([], TOY)["curves-a.svg"]
+    images = learning_curves([result | {"experiment": name} for name in ("a", "b")], TOY)
+    assert "curves-b.svg" in images and images["curves-a.svg"] == learning_curves([], TOY)["curves-a.svg"]
 
 
 def test_a_mean_is_of_the_steps_that_all_seeds_have() -> None:
@@ -65,10 +65,10 @@ def test_a_mean_is_of_the_steps_that_all_seeds_have() -> None:
 
 def test_every_picture_is_there_and_shown() -> None:
     """The committed pictures are those of the result files, no others, and the page has each of them once."""
-    drawn = {name: svg(picture) for name, picture in learning_curves(RESULTS, RUNS).items()}
-    assert {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("curves-*.svg")} == drawn
-    shown = re.findall(r"\(results/(curves-[^)]+)\)", (FOLDER.parent / "RESULTS.md").read_text(encoding="utf-8"))
-    assert sorted(shown) == sorted(drawn) == sorted(re.findall(r"\(results/([^)]+)\)", links(RESULTS, RUNS)))
+    images = {name: svg(picture) for name, picture in learning_curves(RESULTS, RUNS).items()}
+    assert {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("curves-*.svg")} == images
+    names = re.findall(r"\(results/(curves-[^)]+)\)", (FOLDER.parent / "RESULTS.md").read_text(encoding="utf-8"))
+    assert sorted(names) == sorted(images) == sorted(re.findall(r"\(results/([^)]+)\)", links(RESULTS, RUNS)))
 
 
 @pytest.mark.parametrize(("results", "runs"), [(RESULTS, RUNS), ([], TOY)], ids=["committed", "toy"])

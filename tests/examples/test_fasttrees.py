@@ -31,8 +31,8 @@ def test_logic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert logic.main(short) == figures  # complete, so only tested again
     checkpoint, data, out_file = (str(tmp_path / name) for name in ("on_lstm", "data", "answers.json"))
     answers.main(["--checkpoint", checkpoint, "--data", data, "--out", out_file])
-    stored = json.loads(Path(out_file).read_text())["answers"]
-    assert {length: answers.right_of(stored, length).mean() for length in stored} == figures["ON-LSTM"]
+    model_answers = json.loads(Path(out_file).read_text())["answers"]
+    assert {length: answers.right_of(model_answers, length).mean() for length in model_answers} == figures["ON-LSTM"]
 
 
 def test_sentiment(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,11 @@ from examples.transformer_grammars import ensembles
 
 
 def test_stored_answers_are_not_computed_again(tmp_path: Path) -> None:
-    asked: list[int] = []
+    calls: list[int] = []
 
     def answer() -> dict[str, Any]:
-        asked.append(1)
-        return {"answer": len(asked)}
+        calls.append(1)
+        return {"answer": len(calls)}
 
     path = tmp_path / "result.json"
     assert [kept(path, {"of": (1, 2)}, answer) for _ in range(2)] == [{"answer": 1}] * 2

@@ -26,8 +26,8 @@ from tests.fixtures.syntax_suites import write_suite
 def material(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return a GPST and a GPT-2 of three steps, tagged trees, a suite, and pairs, one of them a tie."""
     folder = tmp_path_factory.mktemp("measure")
-    drawn = [with_tags(tree, ["NN"] * len(words(tree))) for tree in ENGLISH.sample(12, 1)]
-    (folder / "gold.trees").write_text("".join(f"{tree}\n" for tree in drawn))
+    trees = [with_tags(tree, ["NN"] * len(words(tree))) for tree in ENGLISH.sample(12, 1)]
+    (folder / "gold.trees").write_text("".join(f"{tree}\n" for tree in trees))
     (folder / "text").write_text("".join(f"{' '.join(words(tree))}\n" for tree in ENGLISH.sample(60, 2)))
     write_suite(folder / "suite.json", [("the dog sleeps .".split(), "the dog sleep .".split())] * 2)
     pairs = (line(), line(good="The dogs sleep.", bad="The dogs sleep.", pairID="1"))
@@ -68,12 +68,12 @@ def test_every_part_is_measured_once(
         asked(material, out, "gpst", *trees, "--most", 6, "--beam", 3)
     other = tmp_path / "other.trees"
     other.write_text("(S (NN dogs) (VBP sleep))\n")
-    for model, more, named in (
+    for model, more, option in (
         ("gpt2", trees, "checkpoint"),
         ("gpst", ("--induction", material["gpt2"], *trees[2:]), "induction"),
         ("gpst", (*trees[:2], "--gold", f"toy={other}", *trees[4:]), "gold toy"),
     ):
-        with pytest.raises(SystemExit, match=f"measured.json: measured with other {named}: give another --out"):
+        with pytest.raises(SystemExit, match=f"measured.json: measured with other {option}: give another --out"):
             asked(material, out, model, *more)
 
 

@@ -87,9 +87,9 @@ def test_a_sample_of_documents_is_their_beginnings(tmp_path: Path) -> None:
     assert sample.in_documents([[1], [2], [3]]) == ([[1], [2], [], [3], []], [3, 1, 1])
     assert read_sample(path, documents=False, count=None, max_words=2).skipped == 1
     write(tmp_path / "many.trees", *(f"(S {'a ' * (i + 1)})" for i in range(20)))
-    drawn, again = (read_sample(tmp_path / "many.trees", documents=False, count=8, max_words=12) for _ in range(2))
-    lengths = [len(words(tree)) for tree in drawn.gold]
-    assert drawn == again and len(lengths) + drawn.skipped == 8 and 0 < drawn.skipped < 8
+    first, again = (read_sample(tmp_path / "many.trees", documents=False, count=8, max_words=12) for _ in range(2))
+    lengths = [len(words(tree)) for tree in first.gold]
+    assert first == again and len(lengths) + first.skipped == 8 and 0 < first.skipped < 8
     assert lengths == sorted(set(lengths)) and max(lengths) <= 12 and lengths != [*range(1, len(lengths) + 1)]
     write(path, "(S a)", "(S a b)")
     with pytest.raises(ValueError, match="test.trees: one document: put a blank line between documents, or leave out"):
@@ -130,24 +130,24 @@ def test_from_trees_to_result_files(toy: Path) -> None:
     tg, terminals = results["tg-0"], results["txl_terminals-0"]
     assert tg["perplexity"]["is_bound"] and not terminals["perplexity"]["is_bound"] and "rerank" not in terminals
     assert tg["rerank"]["f1"] <= 100 and 0 <= tg["rerank"]["gold_among"] <= 1
-    matched, gold, chosen = (sum(row[k] for row in tg["rows"]) for k in (2, 3, 4))
-    assert math.isclose(tg["rerank"]["f1"], 200 * matched / (gold + chosen))
+    n_matched, n_gold, n_chosen = (sum(row[k] for row in tg["rows"]) for k in (2, 3, 4))
+    assert math.isclose(tg["rerank"]["f1"], 200 * n_matched / (n_gold + n_chosen))
     assert tg["rerank"]["oracle_f1"] >= tg["rerank"]["parser_f1"]
     assert tg["search"]["beam"] == 20 and tg["search"]["coverage"] > 0 and 0 <= tg["search"]["f1"] <= 100
     assert {"proposals", "draws", "search"} < set(tg["hours"]) and "search" not in terminals
     same = ("--parser", toy / "runs" / "parser", "--steps", 4, "--number", 5, "--draws", 0, "--beam", 20)
-    named = (*same, "--sentences", 6, "--name", "toy_2")
+    options = (*same, "--sentences", 6, "--name", "toy_2")
     (toy / "no.json").write_text("{")
     with pytest.raises(SystemExit):
-        run(toy, "other", *named, "--suites", toy / "no.json")
+        run(toy, "other", *options, "--suites", toy / "no.json")
     assert set(results_of(toy / "other")) == {"tg-0"}  # what took hours is kept
-    run(toy, "other", *named, "--set", "clip_norm=3")  # the same models, by the same proposals
+    run(toy, "other", *options, "--set", "clip_norm=3")  # the same models, by the same proposals
     with pytest.raises(
         ValueError, match="proposals.trees: of other sentences than those asked for: give another --out"
     ):
         run(toy, "other", *same, "--sentences", 5)
-    for option, value, stored in (("--number", 6, 5), ("--beam", 19, 20), ("--models", "tg", " ".join(measure.MODELS))):
-        with pytest.raises(ValueError, match=f"{option}: the trees in .*other are of {stored}: give that, or another"):
+    for option, value, right in (("--number", 6, 5), ("--beam", 19, 20), ("--models", "tg", " ".join(measure.MODELS))):
+        with pytest.raises(ValueError, match=f"{option}: the trees in .*other are of {right}: give that, or another"):
             run(toy, "other", *same, "--sentences", 6, option, value)
     with pytest.raises(ValueError, match=r"--parser: the trees in .*other are of one of SHA-256 \w+: give that, or"):
         run(toy, "other", *same, "--sentences", 6, "--parser", toy / "runs" / "tg-0")
@@ -174,13 +174,13 @@ def test_from_trees_to_result_files(toy: Path) -> None:
 
 
 def test_another_parser_is_refused(toy: Path) -> None:
-    asked = ("--steps", 4, "--number", 5, "--draws", 4, "--beam", 20, "--sentences", 6)
+    options = ("--steps", 4, "--number", 5, "--draws", 4, "--beam", 20, "--sentences", 6)
     before = {path: path.read_bytes() for path in (toy / "runs").iterdir() if path.is_file()}
     with pytest.raises(ValueError, match="--epochs: the parser in .*runs is of 3: give that, or another --out"):
-        run(toy, "runs", *asked, "--epochs", 4)
+        run(toy, "runs", *options, "--epochs", 4)
     assert before == {path: path.read_bytes() for path in (toy / "runs").iterdir() if path.is_file()}
-    run(toy, "runs", *asked, "--epochs", 3)
-    run(toy, "runs", *asked, "--epochs", 4, "--parser", toy / "runs" / "parser")  # which is not trained
+    run(toy, "runs", *options, "--epochs", 3)
+    run(toy, "runs", *options, "--epochs", 4, "--parser", toy / "runs" / "parser")  # which is not trained
 
 
 def test_what_commands_print_of_the_same_files(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,8 +207,8 @@ def test_what_commands_print_of_the_same_files(toy: Path, capsys: pytest.Capture
 
 
 def test_proposals_are_joined_by_those_of_searches(toy: Path, tmp_path: Path) -> None:
-    parsed, searched = (read_proposals(toy / "runs" / name, READING, numbered=numbered)
-                        for name, numbered in (("proposals.trees", False), ("tg-0/searched.trees", True)))  # fmt: skip
+    parsed, searched = (read_proposals(toy / "runs" / name, READING, numbered=is_search)
+                        for name, is_search in (("proposals.trees", False), ("tg-0/searched.trees", True)))  # fmt: skip
     united = read_proposals(toy / "runs" / "united-0.trees", READING)
     for group, of_parser, of_search in zip(united, parsed, searched, strict=True):
         trees = [sentence.tree for sentence in group]
@@ -283,16 +283,16 @@ def test_silver_trees_are_those_of_the_parser(toy: Path, tmp_path: Path, monkeyp
 def test_silver_trees_are_drawn_evenly() -> None:
     documents = [[["w"] * 5, ["x"] * 5]] * 100
     assert sum(map(len, silver_trees.drawn(documents, 200))) == pytest.approx(200, abs=10)
-    numbered = [[[str(n)] * 10] for n in range(100)]
-    assert [sentence[0] for sentence in silver_trees.drawn(numbered, 250)][:4] == ["0", "4", "8", "12"]
+    short_documents = [[[str(n)] * 10] for n in range(100)]
+    assert [sentence[0] for sentence in silver_trees.drawn(short_documents, 250)][:4] == ["0", "4", "8", "12"]
 
 
 def test_proposals_with_labels_that_no_model_has_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As those of a parser whose best trees, which the models learned from, have fewer labels than it knows."""
-    kept, second = "(S (NP a) b)", "(S a)"
-    text = f"{kept}\n(S (RRC a) b)\n\n{second}\n"
+    first, second = "(S (NP a) b)", "(S a)"
+    text = f"{first}\n(S (RRC a) b)\n\n{second}\n"
     monkeypatch.setattr(candidates, "grove", lambda *words: Path(words[-1]).write_text(text))
     vocabulary = Vocabulary("words", ("a", "b"), ("NP", "S"))
-    for given, expected in ((vocabulary, f"{kept}\n\n{second}\n"), (None, text)):
-        propose(Path("parser"), Path("sentences"), 2, out := tmp_path / f"{given is None}.trees", given)
+    for argument, expected in ((vocabulary, f"{first}\n\n{second}\n"), (None, text)):
+        propose(Path("parser"), Path("sentences"), 2, out := tmp_path / f"{argument is None}.trees", argument)
         assert out.read_text() == expected

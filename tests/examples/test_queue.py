@@ -98,9 +98,9 @@ class House:
 
     def status(self) -> str:
         root = str(Path(queue.__file__).parent.parent)
-        done = subprocess.run(self.words("--status"), cwd=root, env=os.environ | {"PYTHONPATH": root},
-                              check=True, capture_output=True, text=True)  # fmt: skip
-        return done.stdout
+        child = subprocess.run(self.words("--status"), cwd=root, env=os.environ | {"PYTHONPATH": root},
+                               check=True, capture_output=True, text=True)  # fmt: skip
+        return child.stdout
 
     def pid(self) -> int:
         """Return the process of the first run that counts, 0 between two of them."""
@@ -145,8 +145,8 @@ def test_a_queue_resumes_after_every_end(tmp_path: Path) -> None:
     assert "left: about 1.0 core hours" in text and "one: 2 of 2 runs done; table can be written: complete" in text
     assert "three: 0 of 1 runs done; table can be written: not yet" in text
     order = (house.folder / "runs" / "a" / "order.txt").read_text().splitlines()
-    wanted = [f"early {step}" for step in range(4)]  # no step is made twice
-    assert order == [*wanted, "other 0", "late 0", "late 1", "more 0", "early-again 0"]
+    steps = [f"early {step}" for step in range(4)]  # no step is made twice
+    assert order == [*steps, "other 0", "late 0", "late 1", "more 0", "early-again 0"]
     result = json.loads((house.folder / "results" / "a-early.json").read_text())
     assert (result["seed"], result["commit"], result["machine"]["threads"]) == (3, commit, 1)
     assert result["core_hours"] >= 0 and list(result["data"]) == ["data/text"]
@@ -171,20 +171,20 @@ def test_an_error_of_the_queue_is_shown_and_ends_what_runs(tmp_path: Path) -> No
     hold.parent.mkdir(parents=True)
     hold.touch()
     root = str(Path(queue.__file__).parent.parent)
-    ended = subprocess.run(house.words("--data", house.data, "--at-once", 2), cwd=root, capture_output=True, text=True,
+    child = subprocess.run(house.words("--data", house.data, "--at-once", 2), cwd=root, capture_output=True, text=True,
                            env=os.environ | {"PYTHONPATH": root}, timeout=300)  # fmt: skip
-    assert ended.returncode == 1 and "nowhere" in ended.stderr.splitlines()[-1]
+    assert child.returncode == 1 and "nowhere" in child.stderr.splitlines()[-1]
     assert house.pid() == 0 and json.loads((house.folder / "state" / "a-early.json").read_text())["hours"] > 0
 
 
 def test_a_result_holds_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "train.trees"
-    drawn = [with_tags(tree, ["X"] * len(words(tree))) for tree in ENGLISH.sample(40, 1)]
-    data.write_text("".join(f"{tree}\n" for tree in drawn))
+    trees = [with_tags(tree, ["X"] * len(words(tree))) for tree in ENGLISH.sample(40, 1)]
+    data.write_text("".join(f"{tree}\n" for tree in trees))
     sizes = {"d_model": 16, "d_ff": 16, "n_layers": 1, "n_heads": 2, "warmup_steps": 1, "validate_every": 2}
-    changed = [word for name, value in sizes.items() for word in ("--set", f"{name}={value}")]
+    options = [word for name, value in sizes.items() for word in ("--set", f"{name}={value}")]
     run = Run("tiny", "one", 1.0, (), ("{data}",), seed=1)
-    grove("train", "--data", data, "--validation", data, "--steps", 4, "--batch-size", 2, *changed,
+    grove("train", "--data", data, "--validation", data, "--steps", 4, "--batch-size", 2, *options,
           "--out", tmp_path / "runs" / "tiny")  # fmt: skip
     paths = {"out": f"{tmp_path}/runs/tiny", "data": str(data)}
     (tmp_path / "runs" / "tiny" / "of.evaluation.json").write_text(json.dumps(paths))
@@ -239,19 +239,19 @@ def test_trainings_of_the_queues_have_the_options_that_they_give(monkeypatch: py
 def test_measures_of_the_queues_have_the_options_that_they_give(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = {"data": "D", "runs": "R", "run": "O", "best": "B"}
     monkeypatch.setattr(induction, "run", lambda options: 0)
-    for asked in (command.format(**paths).split() for run in (*RUNS, *GPU_RUNS) for command in run.commands):
-        if asked[0] == "examples.gpst.measure":
-            options = measure.read_options(asked[1:])
+    for arguments in (command.format(**paths).split() for run in (*RUNS, *GPU_RUNS) for command in run.commands):
+        if arguments[0] == "examples.gpst.measure":
+            options = measure.read_options(arguments[1:])
             assert len(options.gold) == (0 if options.induction is None else 2)
-        elif asked[:2] == ["accel.cli", "induction"]:
-            assert cli.main(asked[1:]) == 0
+        elif arguments[:2] == ["accel.cli", "induction"]:
+            assert cli.main(arguments[1:]) == 0
 
 
 def test_runs_on_a_gpu_are_trained_there() -> None:
     for run in GPU_RUNS:
-        found = [x for x in run.commands if x.startswith("accel.cli")]
-        assert found or run.name == "treebanks"
-        assert all(x.endswith(" --backend cuda" + " --kernels fast" * ("cli train" in x)) for x in found)
+        commands = [x for x in run.commands if x.startswith("accel.cli")]
+        assert commands or run.name == "treebanks"
+        assert all(x.endswith(" --backend cuda" + " --kernels fast" * ("cli train" in x)) for x in commands)
 
 
 def test_a_checkout_without_git_is_used_as_it_is(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_runs_are_missing_whose_result_is_not_collected_or_whose_folder_a_missin
 
     A third parser is still to be made: what is measured does not wait for it.
     """
-    folder, collected = tmp_path / "folder", tmp_path / "queue"
+    folder, archive = tmp_path / "folder", tmp_path / "queue"
     queued = (
         Run("treebank", "t", 1.0, ("c",)),
         Run("parser/a", "parsers", 1.0, ("c",), needs=("treebank",)),
@@ -283,18 +283,18 @@ def test_runs_are_missing_whose_result_is_not_collected_or_whose_folder_a_missin
         Run("measured", "t", 1.0, ("c {best}",), needs=("treebank", "parser/a", "parser/b", "parser/c")),
         Run("apart", "t", 1.0, ("c",)),
     )
-    collected.mkdir()
+    archive.mkdir()
     (folder / "results").mkdir(parents=True)
     of_files = {"treebank": {}, "parser-a": {"f1": 1}, "parser-b": {"f1": 2}, "text": {}, "known": {}}
     for name, figures in of_files.items():
-        (collected / f"{name}.json").write_text(json.dumps({"figures": {"file": figures}}))
-    first = {run.name: run.needs for run in missing(folder, queued, collected)}
+        (archive / f"{name}.json").write_text(json.dumps({"figures": {"file": figures}}))
+    first = {run.name: run.needs for run in missing(folder, queued, archive)}
     assert list(first) == ["treebank", "parser/b", "parser/c", "measured", "apart"]
     assert first["measured"] == ("treebank", "parser/b")
-    named = selected(of_best(queued, collected), ["measured"])
-    assert [run.name for run in named] == ["treebank", "parser/b", "measured"]
+    selection = selected(of_best(queued, archive), ["measured"])
+    assert [run.name for run in selection] == ["treebank", "parser/b", "measured"]
     for name in ("treebank", "parser-b"):  # made here
         (folder / "results" / f"{name}.json").write_text("{}")
-    assert [run.name for run in missing(folder, queued, collected)] == list(first)
-    (collected / "measured.json").write_text("{}")
-    assert [run.name for run in missing(folder / "another", queued, collected)] == ["treebank", "parser/c", "apart"]
+    assert [run.name for run in missing(folder, queued, archive)] == list(first)
+    (archive / "measured.json").write_text("{}")
+    assert [run.name for run in missing(folder / "another", queued, archive)] == ["treebank", "parser/c", "apart"]

@@ -95,10 +95,10 @@ def run(text: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
         command = [sys.executable, *words[1:]] if words[0] == "python" else words
         command = [sys.executable, "-m", *words, "-p", "grove_pytest"] if words[0] == "pytest" else command
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        sys.stdout.write(done.stdout)
-        sys.stderr.write(done.stderr)
-        status = done.returncode
+        process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        sys.stdout.write(process.stdout)
+        sys.stderr.write(process.stderr)
+        status = process.returncode
     out, err = capfd.readouterr()
     if into is not None:
         Path(into).write_text(out, encoding="utf-8")
@@ -144,11 +144,11 @@ def read_options(text: str, monkeypatch: pytest.MonkeyPatch, place: str) -> None
 
 def compare(step: Command, lines: list[str], place: str) -> None:
     """Compare printed lines with those of the README: their words, in any number; "..." stands for lines left out."""
-    printed = [line for line in step.printed if line.strip() and line.strip() != "..."]
-    if not printed:
+    readme_lines = [line for line in step.printed if line.strip() and line.strip() != "..."]
+    if not readme_lines:
         return
     assert any(line.strip() for line in lines), f"{place}: prints nothing"
     if not step.text.startswith(DRAWN):
         here = {skeleton(line) for line in lines}
-        for line in printed:
+        for line in readme_lines:
             assert skeleton(line) in here, f"{place}: {line!r} is not printed, but:\n" + "\n".join(lines)

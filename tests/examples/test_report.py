@@ -21,10 +21,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (500, False)])
 def test_the_report_opens_well(report: Path, tmp_path: Path, width: int, dark: bool) -> None:
-    seen = look_at(report, tmp_path, width, dark)
-    assert not seen.faults and not seen.messages
-    assert seen.screenshot.startswith(b"\x89PNG") and len(seen.screenshot) > 50_000
+    view = look_at(report, tmp_path, width, dark)
+    assert not view.faults and not view.messages
+    assert view.screenshot.startswith(b"\x89PNG") and len(view.screenshot) > 50_000
     light, black = "rgb(255, 255, 255)", "rgb(20, 20, 20)"
-    assert seen.sheet == (black if dark else light) and seen.ink == (
+    assert view.sheet == (black if dark else light) and view.ink == (
         "rgb(214, 214, 214)" if dark else "rgb(34, 34, 34)"
     )

@@ -106,16 +106,16 @@ def test_commits_are_in_the_history_or_named_on_the_page() -> None:
     history = tuple(git("rev-list", "HEAD").splitlines())
     text = "".join(path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.json"))
     commits = sorted(set(re.findall(r'"(?:commit|trained|measured)": "([0-9a-f]{7,40})"', text)))
-    missing = [commit[:12] for commit in commits if not any(one.startswith(commit) for one in history)]
-    [named] = re.findall(r"not in the published\s+history: ([^.]+)", PAGES[0].read_text(encoding="utf-8"))
-    assert len(commits) > 20 and missing == sorted(re.findall(r"[0-9a-f]{12}", named))
+    missing_commits = [commit[:12] for commit in commits if not any(one.startswith(commit) for one in history)]
+    [names] = re.findall(r"not in the published\s+history: ([^.]+)", PAGES[0].read_text(encoding="utf-8"))
+    assert len(commits) > 20 and missing_commits == sorted(re.findall(r"[0-9a-f]{12}", names))
 
 
 def test_hours_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what is made the hours count that it took, of the rest the estimate."""
     monkeypatch.setattr(queue_tables, "RUNS", [QueuedRun(f"a/{n}", "A", 2.0, ()) for n in range(3)])
-    made = [{"name": "a/1", "core_hours": 1.25}, {"name": "b/0", "core_hours": 9.0}]
-    assert queue_tables.left(made).splitlines()[2:] == ["| A | 1 of 3 | 1.2 | 4.0 |"]
+    queue_results = [{"name": "a/1", "core_hours": 1.25}, {"name": "b/0", "core_hours": 9.0}]
+    assert queue_tables.left(queue_results).splitlines()[2:] == ["| A | 1 of 3 | 1.2 | 4.0 |"]
 
 
 def test_the_fall_in_the_last_tenth() -> None:
@@ -244,11 +244,11 @@ def test_table_2() -> None:
 
 def test_figure_3_has_a_panel_for_each_measure() -> None:
     measured = [result("tg", nats, 4) | {"seed": seed} for seed, nats in enumerate((1.0, 2.0, 4.0))]
-    drawn = pictures([*measured, result("txl_cc", 3.0, 3)])
-    assert list(drawn) == ["toy"] and pictures(TOY) == {}
-    texts = [shape.text for shape in drawn["toy"].shapes if isinstance(shape, Text)]
+    images = pictures([*measured, result("txl_cc", 3.0, 3)])
+    assert list(images) == ["toy"] and pictures(TOY) == {}
+    texts = [shape.text for shape in images["toy"].shapes if isinstance(shape, Text)]
     assert {"TG", "TXL (CC)", "perplexity", "F1, reranked", "SG score, %"} <= set(texts)
-    squares = sum(isinstance(shape, Box) for shape in drawn["toy"].shapes)
+    squares = sum(isinstance(shape, Box) for shape in images["toy"].shapes)
     assert squares == 3 * (3 + 1)  # three measures of four models
     assert figure_3(measured) == "![Distributions over seeds, toy](results/figure_3-toy.svg)"
     assert set(results.TITLES) == set(PAPER)

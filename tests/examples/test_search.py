@@ -40,9 +40,9 @@ def losses(trials: list[dict[str, Any]]) -> dict[int, tuple[float, dict[str, str
 
 def test_values_lie_in_their_ranges_and_depend_on_seed_and_number() -> None:
     ranges = [search.range_of(text) for text in ("a=log:1e-4..1e-2", "b=2..5", "c=-1.5..0", "d=x,y", "e=log:1..100")]
-    drawn = [search.values_of(ranges, 0, number) for number in range(300)]
-    assert drawn[7] == search.values_of(ranges, 0, 7) != search.values_of(ranges, 1, 7)
-    values = {name: [value[name] for value in drawn] for name in "abcde"}
+    trials = [search.values_of(ranges, 0, number) for number in range(300)]
+    assert trials[7] == search.values_of(ranges, 0, 7) != search.values_of(ranges, 1, 7)
+    values = {name: [value[name] for value in trials] for name in "abcde"}
     assert all(1e-4 <= float(x) <= 1e-2 for x in values["a"]) and {*values["b"]} == {"2", "3", "4", "5"}
     assert 110 < sum(float(x) < 1e-3 for x in values["a"]) < 190  # a half, within five standard errors
     assert all(-1.5 <= float(x) <= 0 for x in values["c"]) and {*values["d"]} == {"x", "y"}
@@ -83,9 +83,9 @@ def test_a_search_keeps_complete_trials_and_can_be_continued(
     assert losses(trials)[0] == losses(first)[0] and (out / "trial-000" / search.RESULT).stat().st_mtime_ns == result
     text = (out / search.TABLE).read_text(encoding="utf-8")
     assert text.splitlines()[2].split(" | ")[1] == f"{trials[0]['validation_loss']:.4f}"
-    printed = capsys.readouterr().out
-    assert text in printed and ".safetensors" not in printed
-    assert f"--set n_heads={trials[0]['values']['n_heads']}" in printed.splitlines()[-1]
+    output = capsys.readouterr().out
+    assert text in output and ".safetensors" not in output
+    assert f"--set n_heads={trials[0]['values']['n_heads']}" in output.splitlines()[-1]
     with pytest.raises(SystemExit, match="keeps its options: seed: 0, now 1; use another --out"):
         searched(out, options, "--seed", "1")
 

@@ -103,8 +103,8 @@ def test_trees_of_several_layers_are_named_with_their_convention() -> None:
 
 def test_models_of_one_program_become_result_files(tmp_path: Path) -> None:
     """The program of sizes makes all models in one run; its table has them in its order again."""
-    found = [{"parameters": 8, "test": 40.0 + seed, "new": 0.5} for seed in (2, 3)]
-    rows = [{"model": title, "depth": 2, "H": height, "found": found}
+    seed_figures = [{"parameters": 8, "test": 40.0 + seed, "new": 0.5} for seed in (2, 3)]
+    rows = [{"model": title, "depth": 2, "H": height, "found": seed_figures}
             for title, height in (("Transformer", None), *(("Treeformer, paper", h) for h in (10, 0)))]  # fmt: skip
     figures = {"options": {"out": "/somewhere", "steps": 600}, "seeds": [2, 3], "data": {}, "found": rows}
     content = {
@@ -132,8 +132,8 @@ def test_every_small_run_has_three_seeds_and_a_table() -> None:
 
 
 def of_model(model: str, seed: int, **measures: float) -> TaskResult:
-    named = [{"name": name, "unit": "%", "value": value} for name, value in measures.items()]
-    unknown = dict.fromkeys(FIELDS) | {"task": "toy", "model": model, "seed": seed, "measures": named}
+    entries = [{"name": name, "unit": "%", "value": value} for name, value in measures.items()]
+    unknown = dict.fromkeys(FIELDS) | {"task": "toy", "model": model, "seed": seed, "measures": entries}
     return (
         unknown | {"steps": 10 + 10 * seed, "hours": 0.05} | ({"still_improving": seed > 0} if model == "new" else {})
     )

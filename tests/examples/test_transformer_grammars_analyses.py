@@ -109,23 +109,23 @@ def test_ensembles_on_suites(tmp_path: Path) -> None:
     small = ["--seeds", "2", "--products", "1", "--suites", str(suite), "--beam", "4", "--layers", "1", "--heads", "1"]
     results = ensembles.main(["--out", str(tmp_path / "out"), *SHORT, *small])
     figures = [
-        found for rows in results.values() for row in rows for found in (*row["mixture"], *row.get("product", ()))
+        entry for rows in results.values() for row in rows for entry in (*row["mixture"], *row.get("product", ()))
     ]
-    assert all(found["SG"] in (0, 1) and found["skipped"] == 0 for found in figures)
+    assert all(entry["SG"] in (0, 1) and entry["skipped"] == 0 for entry in figures)
     assert "| SG, % |" in (tmp_path / "out" / "ensembles.md").read_text().splitlines()[0]
     assert "SG, %, product" in (tmp_path / "out" / "ensembles.md").read_text()
 
 
 def test_mixtures_are_of_events() -> None:
     logps = np.log([[0.5, 0.25, 0.5], [0.25, 0.75, 0.125]])
-    mixed = ensembles.mixture(logps, np.array([0, 2, 3]))
-    np.testing.assert_allclose(mixed, [mixture_logp(logps)[:2].sum(), log(0.3125)])
+    mixtures = ensembles.mixture(logps, np.array([0, 2, 3]))
+    np.testing.assert_allclose(mixtures, [mixture_logp(logps)[:2].sum(), log(0.3125)])
 
 
 def test_subsets() -> None:
     assert ensembles.subsets(4, 4, 20) == [(0, 1, 2, 3)] and ensembles.subsets(3, 1, 3) == [(0,), (1,), (2,)]
-    drawn = ensembles.subsets(10, 4, 20, groups=2)
-    assert len(set(drawn)) == 20 and all(sum(k < 10 for k in subset) == 4 == len(set(subset)) - 4 for subset in drawn)
+    sample = ensembles.subsets(10, 4, 20, groups=2)
+    assert len(set(sample)) == 20 and all(sum(k < 10 for k in subset) == 4 == len(set(subset)) - 4 for subset in sample)
 
 
 def test_evolution(tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ def test_a_task_without_its_data_is_refused() -> None:
                                    ("treeformer_released-3-5", "3", "5")]
 )  # fmt: skip
 def test_a_model_has_the_layers_and_the_height_of_its_name(name: str, layers: str, height: str, tmp_path: Path) -> None:
-    given = ("--task", "cogs", "--data", str(tmp_path), "--steps", "7", "--set", "d_ff=9", "--set", "max_height=3")
-    command = sizes.training(sizes._parser().parse_args(given), sizes.variant_of(name), 2)
+    arguments = ("--task", "cogs", "--data", str(tmp_path), "--steps", "7", "--set", "d_ff=9", "--set", "max_height=3")
+    command = sizes.training(sizes._parser().parse_args(arguments), sizes.variant_of(name), 2)
     options = dict(zip(command[::2], command[1::2], strict=True))
     assert options | {"--set": ""} == {
         "--task": "cogs", "--data": str(tmp_path), "--model": name.split("-")[0], "--seed": "2", "--steps": "7",

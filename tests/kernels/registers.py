@@ -57,8 +57,8 @@ class Figures:
 def release() -> str:
     """Return the release of nvcc, such as "13.0": other ones count other registers."""
     text = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"release (\d+\.\d+)", text)
-    return found[1] if found else "unknown"
+    match = re.search(r"release (\d+\.\d+)", text)
+    return match[1] if match else "unknown"
 
 
 def compiled(source: str, variant: tuple[str, str, int], folder: Path) -> dict[str, Figures]:
@@ -68,11 +68,11 @@ def compiled(source: str, variant: tuple[str, str, int], folder: Path) -> dict[s
     path.write_text(device.source_text(source))
     options = [f"-arch={arch}", f"-DREAL={real}", f"-DCHUNKS={chunks}", "--std=c++17", "-Xptxas", "-v"]
     command = ["nvcc", *options, "-Werror", "all-warnings", "-cubin", "-o", str(folder / "kernel.cubin"), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    parts = re.split(r"(?=ptxas info +: Compiling entry)", done.stdout + done.stderr)
-    found = [FIGURES.search(part) for part in parts[1:]]
-    return {m[1]: Figures(int(m[5]), int(m[2]), int(m[3]) + int(m[4]), int(m[6] or 0)) for m in found if m}
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout + process.stderr
+    parts = re.split(r"(?=ptxas info +: Compiling entry)", process.stdout + process.stderr)
+    matches = [FIGURES.search(part) for part in parts[1:]]
+    return {m[1]: Figures(int(m[5]), int(m[2]), int(m[3]) + int(m[4]), int(m[6] or 0)) for m in matches if m}
 
 
 def nvdisasm() -> str | None:
@@ -85,11 +85,11 @@ def nvdisasm() -> str | None:
 def accesses(folder: Path) -> dict[str, tuple[int, int, int]]:
     """Return how many loads and stores have up to 32, 64 and 128 bits, by kernel of what was compiled last."""
     command = [nvdisasm() or "nvdisasm", "-c", "-ndf", str(folder / "kernel.cubin")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
     counts = {}
-    for part in re.split(r"^\.text\.", done.stdout, flags=re.MULTILINE)[1:]:
-        suffixes = [found.split(".") for found in ACCESS.findall(part)]
+    for part in re.split(r"^\.text\.", process.stdout, flags=re.MULTILINE)[1:]:
+        suffixes = [text.split(".") for text in ACCESS.findall(part)]
         wide, double = (sum(bits in x for x in suffixes) for bits in ("128", "64"))
         counts[part[: part.index(":")]] = (len(suffixes) - wide - double, double, wide)
     return counts
@@ -123,12 +123,12 @@ def main(names: list[str]) -> None:
     if unknown:
         raise SystemExit(f"{', '.join(sorted(unknown))}: no source of kernels; they are {', '.join(SOURCES)}")
     before, widths_before = limits()[1], widths()[1]
-    written = digests() | {source: digest(source) for source in names or SOURCES}
+    new_digests = digests() | {source: digest(source) for source in names or SOURCES}
     lines = [
         "# At most so many registers, and bytes of stack, spills and static shared memory, by variant and kernel.",
         "# A figure may only go down. Written by python -m tests.kernels.registers.",
         f'nvcc = "{release()}"',
-        *("", "[digests]", *(f'"{source}" = "{written[source]}"' for source in SOURCES)),
+        *("", "[digests]", *(f'"{source}" = "{new_digests[source]}"' for source in SOURCES)),
     ]
     reasons = ACCESSES.read_text(encoding="utf-8").split('\n["')[0].splitlines()
     with tempfile.TemporaryDirectory() as folder:

@@ -33,12 +33,12 @@ def by_columns(x: Any) -> Any:
 def results(op: Op, arguments: dict[str, Any], change: Callable[[Any], Any]) -> list[np.ndarray]:
     """Return the outputs and the gradients, of which the changed arguments are given to both."""
     options = {name: arguments[name] for name in op.options}
-    given = [change(value) for name, value in arguments.items() if name not in op.options]
-    outputs = getattr(cpu, op.name)(*given, **options)
+    arrays = [change(value) for name, value in arguments.items() if name not in op.options]
+    outputs = getattr(cpu, op.name)(*arrays, **options)
     if not op.diff:
         return list(outputs)
     d_out = np.random.default_rng(0).standard_normal(outputs[0].shape).astype(outputs[0].dtype)
-    return [*outputs, *getattr(cpu, f"{op.name}_vjp")(change(d_out), outputs, *given, **options)]
+    return [*outputs, *getattr(cpu, f"{op.name}_vjp")(change(d_out), outputs, *arrays, **options)]
 
 
 @pytest.mark.parametrize("change", [with_gaps, by_columns])

@@ -77,14 +77,14 @@ def test_a_library_that_has_only_dlpack(place: int) -> None:
 
 
 def test_the_device_is_passed_on() -> None:
-    seen = []
+    devices = []
 
     def asarray(x: np.ndarray, device: str) -> np.ndarray:
-        seen.append(device)
+        devices.append(device)
         return x
 
     to_library(np.ones(2), of(SimpleNamespace(__name__="placed", asarray=asarray), device="cuda"))
-    assert seen == ["cuda"]
+    assert devices == ["cuda"]
 
 
 @pytest.mark.parametrize(
@@ -165,12 +165,12 @@ def test_the_report_says_where_gradients_come_from(torch: ModuleType) -> None:
     def inside(x: Any, scale: Any, bias: Any) -> Any:
         return (torch.nn.functional.layer_norm(x, x.shape[1:], scale, bias),)
 
-    noted = [
+    row_notes = [
         notes(Row(LAYER_NORM, run_operation(of(torch, layer_norm=function), LAYER_NORM, 2)))
         for function in (inside, outside)
     ]
-    assert noted[0] == ["layer_norm: gradients: by autograd"]
-    assert noted[1] == [
+    assert row_notes[0] == ["layer_norm: gradients: by autograd"]
+    assert row_notes[1] == [
         "layer_norm: gradients: not tested: no layer_norm_vjp, and autograd does not see into layer_norm"
     ]
 

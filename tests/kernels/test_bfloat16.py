@@ -51,8 +51,8 @@ def test_numbers_are_rounded_to_the_nearest() -> None:
     """All exponents and signs with the least, greatest and middle mantissas around a half, and drawn ones."""
     ends = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x17FFF, 0x18000, 0x18001, 0x7F8000, 0x7FFFFF], np.uint32)
     edges = (np.arange(2 * 256, dtype=np.uint32)[:, None] << 23 | ends).ravel()
-    drawn = np.random.default_rng(0).integers(0, 2**32, 20_001, np.uint32)
-    x = np.concatenate([edges, drawn]).view(np.float32)[None, :]
+    samples = np.random.default_rng(0).integers(0, 2**32, 20_001, np.uint32)
+    x = np.concatenate([edges, samples]).view(np.float32)[None, :]
     pairs = bfloat16.as_pairs(x)
     halves = pairs.view(np.uint16)[:, : x.shape[1]]
     np.testing.assert_array_equal(numbers_of(halves), nearest(x))

@@ -89,5 +89,5 @@ def test_the_stand_in_has_no_name_that_cupy_lacks() -> None:
     cupy = pytest.importorskip("cupy", reason="CuPy is not here (pip install cupy-cuda12x)")
     names = [name for name in vars(cupy_stand_in.MODULE) if not name.startswith("__")]
     assert [name for name in names if not hasattr(cupy, name)] == []
-    own = {"on_device", "_to_host", "__weakref__", "__slots__"}
-    assert [x for x in vars(cupy_array.ndarray) if x not in own and not hasattr(cupy.ndarray, x)] == []
+    extras = {"on_device", "_to_host", "__weakref__", "__slots__"}
+    assert [x for x in vars(cupy_array.ndarray) if x not in extras and not hasattr(cupy.ndarray, x)] == []

@@ -36,9 +36,9 @@ def test_what_a_first_step_needs_is_listed(case: str, tmp_path: Path) -> None:
         files(tmp_path)
     model, kernels = first_step_apart(case, tmp_path)
     names = LISTED["models"].get(model, LISTED["models"][model.split()[-1]])
-    listed = {(name.split()[0], LISTED["signatures"][name]) for name in names}
-    missing = {(path, signature) for path, signature in kernels} - listed
-    assert not missing, "run python -m tests.kernels.first_steps"
+    entries = {(name.split()[0], LISTED["signatures"][name]) for name in names}
+    missing_kernels = {(path, signature) for path, signature in kernels} - entries
+    assert not missing_kernels, "run python -m tests.kernels.first_steps"
 
 
 def test_what_is_listed_exists() -> None:
@@ -48,13 +48,13 @@ def test_what_is_listed_exists() -> None:
 
 
 def test_what_one_process_compiles_another_one_loads(tmp_path: Path) -> None:
-    listed = tmp_path / "listed.toml"
-    listed.write_text(TOY)
+    path = tmp_path / "listed.toml"
+    path.write_text(TOY)
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    for action, said in (("compile", "grove: compiling kernels (once)\n"), ("load", "")):
-        command = [sys.executable, "-c", AHEAD, str(listed), action]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        assert done.stderr == said
+    for action, message in (("compile", "grove: compiling kernels (once)\n"), ("load", "")):
+        command = [sys.executable, "-c", AHEAD, str(path), action]
+        process = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert process.stderr == message
 
 
 def test_two_types_stored_at_once_keep_files_of_their_own(tmp_path: Path) -> None:
@@ -76,14 +76,14 @@ def test_two_types_stored_at_once_keep_files_of_their_own(tmp_path: Path) -> Non
 def test_a_process_is_started_where_it_helps(
     threads: int, is_empty: bool, processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[Any] = []
+    commands: list[Any] = []
     monkeypatch.setattr(compiling, "available_threads", lambda: threads)
     monkeypatch.setattr(compiling._Cache, "is_empty", lambda cache: is_empty)
-    monkeypatch.setattr(compiling.subprocess, "Popen", lambda command, **options: started.append(command))
+    monkeypatch.setattr(compiling.subprocess, "Popen", lambda command, **options: commands.append(command))
     monkeypatch.setattr(compiling.atexit, "register", lambda *arguments: None)
     compiling.compile_ahead("trees", "tg")
     compiling.compile_ahead("trees", "none that is listed")
-    assert len(started) == processes
+    assert len(commands) == processes
 
 
 def test_without_another_process_this_one_compiles(monkeypatch: pytest.MonkeyPatch) -> None:

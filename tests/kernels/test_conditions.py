@@ -92,13 +92,13 @@ def test_bounds_of_attention_are_neither_broken_nor_idle(regime: str) -> None:
         x = [floats(regime, seed + i, *shape) for i, shape in enumerate(shapes)]
         rows, keep = [list(range(n))] * n, [np.ones((n, heads))] * n
         wide = attention.sparse_attention(*x, rows, rows, keep)
-        allowed = conditions.sparse_attention(*x, rows, rows, keep)
+        limits = conditions.sparse_attention(*x, rows, rows, keep)
         for turn in (slice(None), slice(None, None, -1)):
             narrow = attention.sparse_attention(*(np.float32(a)[..., turn] for a in x), rows, rows, np.float32(keep))
-            for a, b, most in zip((narrow[0][..., turn], narrow[1]), wide, allowed, strict=True):
+            for a, b, most in zip((narrow[0][..., turn], narrow[1]), wide, limits, strict=True):
                 assert (np.abs(a - b) <= EPS32 * most).all()
         rough = attention.sparse_attention(*(np.float16(a).astype(float) for a in x), rows, rows, keep)
-        broken += any((np.abs(a - b) > EPS32 * most).any() for a, b, most in zip(rough, wide, allowed, strict=True))
+        broken += any((np.abs(a - b) > EPS32 * most).any() for a, b, most in zip(rough, wide, limits, strict=True))
     assert broken == 20
 
 
@@ -117,11 +117,11 @@ def test_conditions_hold_and_are_not_idle(row: Op) -> None:
         for precision in (FLOAT32, PRECISIONS["bfloat16"]):
             inputs = cast({k: rounded(x, precision) if is_float(x) else x for k, x in arguments.items()}, np.float32)
             outputs = op.split(op.call(cpu, inputs), case)
-            for got, exact, condition in zip(outputs, expected.wide, expected.conditions or [], strict=True):
-                for y, wanted, most in zip(got, exact, condition, strict=False):
-                    finite = np.isfinite(wanted)
-                    bound = np.broadcast_to(EPS32 * most + tiny, wanted.shape)[finite]
-                    inside = bool((np.abs(y[finite] - wanted[finite]) <= bound).all())
+            for parts, exact, condition in zip(outputs, expected.wide, expected.conditions or [], strict=True):
+                for y, exact_y, most in zip(parts, exact, condition, strict=False):
+                    finite = np.isfinite(exact_y)
+                    bound = np.broadcast_to(EPS32 * most + tiny, exact_y.shape)[finite]
+                    inside = bool((np.abs(y[finite] - exact_y[finite]) <= bound).all())
                     assert inside or precision != FLOAT32, f"{op.name}: {case}"
                     refused += not inside
     assert refused

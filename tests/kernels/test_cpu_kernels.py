@@ -167,11 +167,11 @@ def test_tanh_and_sigmoid_over_the_float32_range() -> None:
     """Both are right to 2 roundings of their own value, also near 0 and where tanh changes its formula; NaN stays."""
     sizes = np.concatenate([np.geomspace(1e-38, 3e38, 200_000), np.linspace(0.5, 0.75, 100_000), np.linspace(0, 90)])
     x = np.concatenate([sizes, -sizes, [np.inf, -np.inf]]).astype(np.float32)
-    squashed, opened = np.empty_like(x), np.empty_like(x)
-    activations(x, squashed, opened)
-    np.testing.assert_allclose(squashed, np.tanh(np.float64(x)), rtol=1.5e-7, atol=0)
+    tanhs, sigmoids = np.empty_like(x), np.empty_like(x)
+    activations(x, tanhs, sigmoids)
+    np.testing.assert_allclose(tanhs, np.tanh(np.float64(x)), rtol=1.5e-7, atol=0)
     with np.errstate(over="ignore"):
-        np.testing.assert_allclose(opened, 1 / (1 + np.exp(-np.float64(x))), rtol=2.4e-7, atol=1e-37)
+        np.testing.assert_allclose(sigmoids, 1 / (1 + np.exp(-np.float64(x))), rtol=2.4e-7, atol=1e-37)
     nan = np.full(1, np.nan, np.float32)
     activations(nan, *(results_of_nan := np.zeros((2, 1), np.float32)))
     assert np.isnan(results_of_nan).all()
@@ -189,8 +189,8 @@ def test_segments_say_which_type_they_do_not_know() -> None:
 
 def test_arrays_of_other_numbers_are_refused() -> None:
     scale = np.ones(3)
-    for x, found in ((np.ones((2, 3), np.int64), "int64"), ([[1.0] * 3], "<class 'list'>")):
-        with pytest.raises(ValueError, match=f"^x: expected a float32 or float64 array, not {found}$"):
+    for x, kind in ((np.ones((2, 3), np.int64), "int64"), ([[1.0] * 3], "<class 'list'>")):
+        with pytest.raises(ValueError, match=f"^x: expected a float32 or float64 array, not {kind}$"):
             cpu.layer_norm(x, scale, scale)
 
 

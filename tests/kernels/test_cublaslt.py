@@ -69,8 +69,8 @@ def test_a_wrong_layout_shows(host_backend: ModuleType, wrong: str, monkeypatch:
     a[:, :3, :] = drawn((2, 3, 4), 0)
     b = drawn((2, 4, 5), 1)
 
-    def seen(x: np.ndarray, *turned: bool) -> tuple[np.ndarray, cublaslt.Matrix]:
-        array, matrix = plain(x, *turned)
+    def seen(x: np.ndarray, *options: bool) -> tuple[np.ndarray, cublaslt.Matrix]:
+        array, matrix = plain(x, *options)
         if x.shape == (2, 3, 4):
             matrix = matrix._replace(**change(matrix))
         return array, matrix
@@ -135,9 +135,9 @@ def test_cublaslt_itself_takes_the_descriptors() -> None:
 
 def test_a_gpu_opens_the_library_with_the_types_of_its_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without them ctypes passes an address as an `int` of 32 bits."""
-    loaded = SimpleNamespace(**{name: SimpleNamespace() for name in SIGNATURES})
+    library = SimpleNamespace(**{name: SimpleNamespace() for name in SIGNATURES})
     monkeypatch.setitem(sys.modules, "cupy", MagicMock())
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: loaded)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
     functions = gpu._cublaslt.__wrapped__()
     assert {name: tuple(getattr(functions, name).argtypes) for name in SIGNATURES} == SIGNATURES
 
@@ -178,7 +178,7 @@ def gemm(dtype: Any, strided: bool, handle: int, of_a: int, of_b: int, m: int, n
 
     x = matrix(a, lda, stride_a, *((k, m) if of_a else (m, k)))
     y = matrix(b, ldb, stride_b, *((n, k) if of_b else (k, n)))
-    x, y = (z.swapaxes(1, 2) if turned else z for z, turned in ((x, of_a), (y, of_b)))
+    x, y = (z.swapaxes(1, 2) if is_transposed else z for z, is_transposed in ((x, of_a), (y, of_b)))
     out, (one, zero_or_one) = matrix(c, ldc, stride_c, m, n), (matrix(p, 1, 0, 1, 1)[0, 0, 0] for p in (alpha, beta))
     out[:] = one * (x @ y) + zero_or_one * out
 

@@ -46,13 +46,13 @@ def test_passes_are_those_of_separate_operations(
 
     The fast form does the same in the same order, in tiles of any size.
     """
-    found, expected = (both_passes(ops, lengths, window, **changes) for ops in (host_backend, CPU))
-    compare(found, expected, 1e-12)
+    results, expected = (both_passes(ops, lengths, window, **changes) for ops in (host_backend, CPU))
+    compare(results, expected, 1e-12)
     for multiprocessors in (1, 3, 99):
         device.use(replace(device._current(), multiprocessors=multiprocessors))
         with forms.use(forms.Forms("fast")):
             fast = both_passes(host_backend, lengths, window, **changes)
-        for name, x in found.items():
+        for name, x in results.items():
             np.testing.assert_array_equal(fast[name], x, err_msg=name)
 
 
@@ -79,8 +79,8 @@ def test_the_fast_form_is_one_launch_a_pass(host_backend: ModuleType, monkeypatc
 
 
 def test_nothing_is_kept_where_nothing_is_learned(host_backend: ModuleType) -> None:
-    kept, expected = (both_passes(host_backend, MANY, 2, recording=x) for x in (False, True))
-    for name, x in kept.items():
+    results, expected = (both_passes(host_backend, MANY, 2, recording=x) for x in (False, True))
+    for name, x in results.items():
         np.testing.assert_array_equal(x, expected[name])
 
 

@@ -79,9 +79,9 @@ def test_rows_without_a_label_gain_nothing_where_a_graph_reads_them(host_backend
     results = []
     for form in (forms.Forms("fast"), forms.Forms("fast", graphs=True)):
         with forms.use(form):
-            sent = host_backend.from_host({"labels": labels}, labels=["labels"])["labels"]
-            outputs = host_backend.smoothed_cross_entropy(h, table, bias, sent, 0.1)
-            slopes = host_backend.smoothed_cross_entropy_vjp(np.ones(9), outputs, h, table, bias, sent, 0.1)
+            device_labels = host_backend.from_host({"labels": labels}, labels=["labels"])["labels"]
+            outputs = host_backend.smoothed_cross_entropy(h, table, bias, device_labels, 0.1)
+            slopes = host_backend.smoothed_cross_entropy_vjp(np.ones(9), outputs, h, table, bias, device_labels, 0.1)
         results.append([outputs[0], *slopes])
     assert (results[1][0][labels < 0] == 0).all()
     for plain, of_graph in zip(*results, strict=True):

@@ -108,26 +108,26 @@ def test_a_block_has_registers_for_all_its_threads(warps: int, most: int, monkey
 
     Without that, attention over listed keys in tiles of 512 threads takes 189 registers for heads of 512 numbers.
     """
-    given: list[tuple[str, ...]] = []
+    all_options: list[tuple[str, ...]] = []
 
     def module(code: str, options: tuple[str, ...]) -> Any:
-        given.append(options)
-        return SimpleNamespace(get_function=lambda name: SimpleNamespace(kernel=lambda *args, **named: None))
+        all_options.append(options)
+        return SimpleNamespace(get_function=lambda name: SimpleNamespace(kernel=lambda *args, **keywords: None))
 
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(RawModule=module))
     for name in ("_function", "_module"):
         monkeypatch.setattr(gpu, name, getattr(gpu, name).__wrapped__)
     gpu._launch("layers", "dropout", (1,), (32, warps), (), np.dtype(np.float32), 1, 0, False)
-    assert f"--maxrregcount={most}" in given[0] and 32 * warps * most <= 2**16
+    assert f"--maxrregcount={most}" in all_options[0] and 32 * warps * most <= 2**16
 
 
 def test_numba_cuda_finds_the_name_that_numpy_no_longer_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """While numba-cuda is imported beside NumPy 2.5 the name is there, and afterwards no more."""
-    found: list[Any] = []
+    imports: list[Any] = []
     monkeypatch.delattr(np, "row_stack", raising=False)
-    monkeypatch.setattr(gpu, "import_module", lambda name: found.append((name, vars(np).get("row_stack"))))
+    monkeypatch.setattr(gpu, "import_module", lambda name: imports.append((name, vars(np).get("row_stack"))))
     gpu._complete_numba()
-    assert found == [("numba.cuda.np.arrayobj", np.vstack)] and "row_stack" not in vars(np)
+    assert imports == [("numba.cuda.np.arrayobj", np.vstack)] and "row_stack" not in vars(np)
 
 
 def test_widths_are_read_off_machine_code() -> None:

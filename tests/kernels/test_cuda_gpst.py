@@ -40,8 +40,8 @@ assert induced_trees.WARPS < max(MANY) - 1
 def step(ops: ModuleType, config: Any, lengths: list[int], contexts: tuple[int, ...]) -> dict[str, np.ndarray]:
     batch = batch_of(lengths, contexts, ops)
     batch = in_pieces(batch, ops) if config.whole_words else batch
-    held = on_device(ops, parameters_of(config)) if ops is not CPU else parameters_of(config)
-    loss, gradients, _ = gpst.loss_and_grad(ops, config, held, batch, dropout_seed=4)
+    parameters = on_device(ops, parameters_of(config)) if ops is not CPU else parameters_of(config)
+    loss, gradients, _ = gpst.loss_and_grad(ops, config, parameters, batch, dropout_seed=4)
     return {"loss": np.array(loss)} | {name: host(x).copy() for name, x in gradients.items()}
 
 
@@ -51,10 +51,10 @@ def test_a_step_is_that_of_separate_operations(host_backend: ModuleType, changes
     """Loss and all gradients in float64: with noise, with masks, in contexts of one and of several sentences."""
     config = config_of(**changes)
     with forms.use(forms.Forms(kernels)):
-        found = step(host_backend, config, LENGTHS, (2, 2, 3))
+        results = step(host_backend, config, LENGTHS, (2, 2, 3))
     expected = step(CPU, config, LENGTHS, (2, 2, 3))
     for name, x in expected.items():
-        assert abs(found[name] - x).max(initial=0) <= 1e-11 * (1 + abs(x).max(initial=0)), name
+        assert abs(results[name] - x).max(initial=0) <= 1e-11 * (1 + abs(x).max(initial=0)), name
 
 
 def charts_of(ops: ModuleType, lengths: list[int], window: int, tied: bool) -> tuple[Any, Any, np.ndarray, np.ndarray]:
@@ -81,14 +81,14 @@ def test_a_plan_is_the_pruned_chart(host_backend: ModuleType, lengths: list[int]
     assert (plan.steps[:, steps.shape[1] :] == steps[:, -1:]).all()
     for name, x in (("first_words", begins), ("last_words", ends), ("roots", charts.roots)):
         np.testing.assert_array_equal(host(getattr(plan, name)), x)
-    for found, wanted in ((plan.inside, expected.inside), (plan.outside, expected.outside)):
-        assert found.keys() == wanted.keys()
-        for name in wanted.keys() - {"uses"}:
-            np.testing.assert_array_equal(host(found[name]), wanted[name], err_msg=name)
-        for (bounds, rows), (wanted_bounds, wanted_rows) in zip(found["uses"], wanted["uses"], strict=True):
-            np.testing.assert_array_equal(host(bounds), wanted_bounds)
-            for begin, end in zip(wanted_bounds[:-1], wanted_bounds[1:], strict=True):
-                assert sorted(host(rows)[begin:end]) == sorted(wanted_rows[begin:end])
+    for arrays, target in ((plan.inside, expected.inside), (plan.outside, expected.outside)):
+        assert arrays.keys() == target.keys()
+        for name in target.keys() - {"uses"}:
+            np.testing.assert_array_equal(host(arrays[name]), target[name], err_msg=name)
+        for (bounds, rows), (target_bounds, target_rows) in zip(arrays["uses"], target["uses"], strict=True):
+            np.testing.assert_array_equal(host(bounds), target_bounds)
+            for begin, end in zip(target_bounds[:-1], target_bounds[1:], strict=True):
+                assert sorted(host(rows)[begin:end]) == sorted(target_rows[begin:end])
 
 
 @pytest.mark.parametrize("window", [1, 2, 5, 99])
@@ -129,14 +129,14 @@ def test_trees_are_the_induced_ones(host_backend: ModuleType, tied: bool) -> Non
     args = xp.asarray(scores), plan, xp.asarray(offsets), xp.asarray(contexts), int(offsets[-1])
     trees, expected = induced_trees.induce(*args), composition.induced(charts, scores, offsets)
     np.testing.assert_array_equal(host(trees.nodes), expected.nodes)
-    begins, ends, chosen = composition.splits_of(charts, expected, offsets)
-    np.testing.assert_array_equal(host(trees.begins)[chosen], begins)
-    np.testing.assert_array_equal(host(trees.ends)[chosen], ends)
-    above, order = host(trees.above), np.argsort(chosen)
-    for point, cell in zip(chosen[order], order, strict=True):
+    begins, ends, points = composition.splits_of(charts, expected, offsets)
+    np.testing.assert_array_equal(host(trees.begins)[points], begins)
+    np.testing.assert_array_equal(host(trees.ends)[points], ends)
+    above, order = host(trees.above), np.argsort(points)
+    for point, cell in zip(points[order], order, strict=True):
         around = [i for i in range(len(begins)) if begins[i] <= begins[cell] and ends[cell] <= ends[i] and i != cell]
         smallest = min(around, key=lambda i: ends[i] - begins[i], default=None)
-        assert above[point] == (-1 if smallest is None else chosen[smallest])
+        assert above[point] == (-1 if smallest is None else points[smallest])
 
 
 def test_no_race_in_any_order_of_threads(host_backend: ModuleType) -> None:
@@ -168,16 +168,16 @@ def test_residual_sums_are_those_of_separate_operations(host_backend: ModuleType
     d_x, d_scale, d_shift = CPU.layer_norm_vjp(d_normal, outputs, total, scale, shift)
     d_x = d_x + d_out
     expected = [total, normal, d_x, d_x * mask, (d_x * mask).sum(axis=0), d_scale, d_shift]
-    found = residual_sums.sum_layer_norm(x, y, bias, scale, shift, rate, 5)
-    slopes = residual_sums.sum_layer_norm_vjp(d_out, d_normal, found, scale, rate, 5)
-    for one, other in zip([*found[:2], *slopes], expected, strict=True):
+    results = residual_sums.sum_layer_norm(x, y, bias, scale, shift, rate, 5)
+    slopes = residual_sums.sum_layer_norm_vjp(d_out, d_normal, results, scale, rate, 5)
+    for one, other in zip([*results[:2], *slopes], expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
     parts = host_backend.parser_parts
     rms = parts.rms_norm(x + y, scale)
     d_x, d_scale = parts.rms_norm_vjp(d_normal, rms, x + y, scale)
-    found = residual_sums.sum_rms_norm(x, y, scale)
-    slopes = residual_sums.sum_rms_norm_vjp(d_out, d_normal, found, scale)
-    for one, other in zip([*found[:2], *slopes], [x + y, rms[0], d_x + d_out, d_scale], strict=True):
+    results = residual_sums.sum_rms_norm(x, y, scale)
+    slopes = residual_sums.sum_rms_norm_vjp(d_out, d_normal, results, scale)
+    for one, other in zip([*results[:2], *slopes], [x + y, rms[0], d_x + d_out, d_scale], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
@@ -209,11 +209,11 @@ def test_terms_of_a_padded_batch_are_weighed(host_backend: ModuleType) -> None:
     total, slopes = loss_terms.weigh(terms, 0, np.array([9, 4]))
     expected = [np.where(np.arange(40) < 9, -9 / 14, 0), np.where(np.arange(50) < 14, 9 / 14, 0), np.zeros(3)]
     np.testing.assert_allclose(total, words @ expected[0] + actions @ expected[1], rtol=1e-12)
-    for slope, wanted in zip(slopes, expected, strict=True):
-        np.testing.assert_array_equal(slope, wanted)
+    for slope, expected_slope in zip(slopes, expected, strict=True):
+        np.testing.assert_array_equal(slope, expected_slope)
 
 
 def test_many_matrices_are_transposed(host_backend: ModuleType) -> None:
     arrays = draw(*[(2, 3, 17 + k) for k in range(TOGETHER)], (2, 3, THREADS))
-    for x, turned in zip(arrays, transpose_all(arrays), strict=True):
-        np.testing.assert_array_equal(turned, x.swapaxes(1, 2))
+    for x, transpose in zip(arrays, transpose_all(arrays), strict=True):
+        np.testing.assert_array_equal(transpose, x.swapaxes(1, 2))

@@ -104,8 +104,8 @@ text, x = 'extern "C" __global__ void kernel(REAL* x) {' + body + "}", np.arange
 launcher.launch_text(text, "kernel", (1,), (64,), (x,), x.dtype)
 assert x.tolist() == list(range(63, -1, -1))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
 
 
 def test_copies_arrive_at_the_wait(order: int) -> None:
@@ -235,7 +235,7 @@ def test_nvcc_makes_the_instruction(name: str, code: str, instruction: str, arch
     source, binary = tmp_path / "kernel.cu", tmp_path / "kernel.cubin"
     source.write_text(f"{HARDWARE}\n__global__ void kernel({PRODUCT}) {{ const int i = threadIdx.x; {code} }}\n")
     command = ["nvcc", f"-arch={arch}", "--std=c++17", "-Xcudafe", "--diag_suppress=177", "-Werror", "all-warnings"]
-    done = subprocess.run([*command, "-cubin", "-o", str(binary), str(source)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([*command, "-cubin", "-o", str(binary), str(source)], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
     text = subprocess.run([program, "-c", "-ndf", str(binary)], capture_output=True, text=True, check=True).stdout
     assert instruction in text

@@ -154,7 +154,7 @@ def test_import_needs_no_gpu() -> None:
         "try: accel.cuda.xp\n"
         "except accel.BackendUnavailable: print('named')"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=launcher.FOLDER.parents[2]
     )
-    assert done.stdout == "named\n", done.stderr
+    assert process.stdout == "named\n", process.stderr

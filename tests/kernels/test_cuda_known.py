@@ -80,16 +80,16 @@ def test_groups_on_the_host_are_those_of_the_device(gpu: ModuleType, greatest: i
 
 
 def test_what_is_wrong_is_named_without_waiting(gpu: ModuleType) -> None:
-    sent = gpu.from_host(
+    arrays = gpu.from_host(
         {"ids": np.array([0, 4, -1], np.int32), "falling": np.array([0, 2, 1]), "none": np.zeros(0, np.int32)}
     )
     with cupy_array.counted() as counts:
         for low, high in ((0, 5), (-1, 4)):
             with pytest.raises(ValueError, match=rf"^ids: outside {low}..{high - 1}$"):
-                check.indices({"ids": (sent["ids"], low, high)})
-        check.indices({"ids": (sent["ids"], -1, 5), "none": (sent["none"], 0, 0)})
+                check.indices({"ids": (arrays["ids"], low, high)})
+        check.indices({"ids": (arrays["ids"], -1, 5), "none": (arrays["none"], 0, 0)})
         with pytest.raises(ValueError, match="^falling: does not rise from 0 to 1$"):
-            check.indices({}, {"falling": (sent["falling"], 1)})
+            check.indices({}, {"falling": (arrays["falling"], 1)})
     assert not any(cupy_array.totals(counts).values())
 
 

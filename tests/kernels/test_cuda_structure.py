@@ -52,15 +52,15 @@ def answers(ops: object) -> list[list]:
 
 def test_simulator_agrees_with_the_reference() -> None:
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tests.kernels.test_cuda_structure"],
         env=environment,
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == json.loads(json.dumps(answers(ref)))
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout) == json.loads(json.dumps(answers(ref)))
 
 
 if __name__ == "__main__":

@@ -78,12 +78,12 @@ def bounds(args: list[np.ndarray], out: np.ndarray, lse: np.ndarray, unit: float
 
     scores = ((q + u)[query] * k[keys] + (q + w)[query] * r[relative]).sum(axis=2) * scale
     weights = np.exp(scores - lse[query])
-    kept = keep_mask(np.arange(len(keys) * heads).reshape(-1, heads), DROP["rate"], DROP["seed"])
-    given, mean = (d_out[query] * v[keys]).sum(axis=2) * kept, (d_out * out).sum(axis=2)
-    slopes = weights * (given - mean[query]) * scale
-    of_out = per_query((weights * kept)[..., None] * np.abs(v[keys])) * (unit + small)
+    mask = keep_mask(np.arange(len(keys) * heads).reshape(-1, heads), DROP["rate"], DROP["seed"])
+    d_weights, mean = (d_out[query] * v[keys]).sum(axis=2) * mask, (d_out * out).sum(axis=2)
+    slopes = weights * (d_weights - mean[query]) * scale
+    of_out = per_query((weights * mask)[..., None] * np.abs(v[keys])) * (unit + small)
     of_mean = (np.abs(d_out) * (of_out + small * np.abs(out))).sum(axis=2)
-    of_slopes = weights * scale * (of_mean[query] + small * (np.abs(given) + np.abs(mean[query])))
+    of_slopes = weights * scale * (of_mean[query] + small * (np.abs(d_weights) + np.abs(mean[query])))
 
     along = of_slopes + small * np.abs(slopes)  # of a slope, and of a sum of slopes
     through_keys = per_query((along + unit * np.abs(slopes))[..., None] * np.abs(k[keys]))
@@ -91,7 +91,7 @@ def bounds(args: list[np.ndarray], out: np.ndarray, lse: np.ndarray, unit: float
     return [
         of_out, small * (1 + np.abs(np.where(np.isfinite(lse), lse, 0))), through_keys + through_positions,
         per_row(keys, len(k), along[..., None] * np.abs(q + u)[query]),
-        per_row(keys, len(v), (weights * kept * small)[..., None] * np.abs(d_out)[query]),
+        per_row(keys, len(v), (weights * mask * small)[..., None] * np.abs(d_out)[query]),
         per_row(relative, len(r), along[..., None] * np.abs(q + w)[query]),
         through_keys.sum(axis=0), through_positions.sum(axis=0),
     ]  # fmt: skip
@@ -99,9 +99,9 @@ def bounds(args: list[np.ndarray], out: np.ndarray, lse: np.ndarray, unit: float
 
 def assert_near(fast: tuple[np.ndarray, ...], exact: tuple[np.ndarray, ...], bounds: list[np.ndarray]) -> None:
     for x, y, bound in zip(fast, exact, bounds, strict=True):
-        known = np.isfinite(y)
-        assert np.array_equal(known, np.isfinite(x)) and x.dtype == np.float32
-        assert (np.abs(np.where(known, x, 0) - np.where(known, y, 0)) <= bound + 2.0**-40).all()
+        is_finite = np.isfinite(y)
+        assert np.array_equal(is_finite, np.isfinite(x)) and x.dtype == np.float32
+        assert (np.abs(np.where(is_finite, x, 0) - np.where(is_finite, y, 0)) <= bound + 2.0**-40).all()
 
 
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])
@@ -149,8 +149,8 @@ def test_without_room_for_all_positions_it_is_the_form_of_float32(
 ) -> None:
     args = inputs(3, 4, 4, 5)
     with forms.use(forms.Forms("fast", "bf16")):
-        for missing, form in ((0, "tensor"), (1, "tiled")):
-            device.use(replace(device._current(), shared_limit=shared_bytes(3, 5, POSITIONS) - missing))
+        for shortage, form in ((0, "tensor"), (1, "tiled")):
+            device.use(replace(device._current(), shared_limit=shared_bytes(3, 5, POSITIONS) - shortage))
             launched.clear()
             passes(host_backend, args, np.float32)
             assert {f"{form}_forward", f"{form}_backward"} <= set(launched)

@@ -127,20 +127,20 @@ def wait_for_end(pid: int) -> None:
 
 
 def test_a_row_that_fails_ends_its_process_and_no_other_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
+    calls: list[str] = []
 
     def rows(setting: Setting) -> Iterator[Row]:
-        yield "one", lambda: made.append("one") or {"figure": 1}  # type: ignore[func-returns-value]
+        yield "one", lambda: calls.append("one") or {"figure": 1}  # type: ignore[func-returns-value]
         yield "wrong", lambda: {"figure": 1 // 0}
         yield "without", missing
-        yield "two", lambda: made.append("two") or {"figure": 2}  # type: ignore[func-returns-value]
+        yield "two", lambda: calls.append("two") or {"figure": 2}  # type: ignore[func-returns-value]
 
     def missing() -> dict[str, int]:
         raise Missing("no such tool")
 
     monkeypatch.setattr(part, "import_module", lambda name: SimpleNamespace(rows=rows))
     words = ["rates", "--out", str(tmp_path), *SMALL]
-    assert [part.main(words), part.main(words)] == [part.AGAIN, 0] and made == ["one", "two"]
+    assert [part.main(words), part.main(words)] == [part.AGAIN, 0] and calls == ["one", "two"]
     statuses = {name: row["status"] for name, row in read_rows(tmp_path, "rates").items()}
     assert statuses == {"one": DONE, "wrong": FAILED, "without": MISSING, "two": DONE}
     append_line(tmp_path / "rates.jsonl", {"row": "three | float32", "status": "begun"})
@@ -225,8 +225,8 @@ def test_tests_that_passed_are_not_run_again(tmp_path: Path) -> None:
         plugins = ["-p", "no:cacheprovider", "-p", "benchmarks.gpu_report.each_test"]
         where = ["--rootdir", str(tmp_path), "-c", os.devnull, "--record", str(record), str(tmp_path)]
         command = [sys.executable, "-m", "pytest", "-q", *plugins, *where]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        again.append(done.returncode)
+        process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        again.append(process.returncode)
     lines = [(line["test"].rpartition("::")[2], line["outcome"]) for line in read_lines(record)]
     assert again == [1, 1] and lines == [
         ("test_one", "passed"), ("test_two", "failed"), ("test_three", "skipped"), ("test_two", "failed"),

@@ -31,11 +31,11 @@ A, B = (3, 5), (5, 7)
 def test_products_and_kernels_are_noted(host_backend: ModuleType, form: Forms) -> None:
     """Products have the sizes that their caller sees; afterwards nothing is noted any more."""
     a, b, batch = (x.astype(np.float32) for x in draw(A, B, (2, *B)))
-    noted: list[Noted] = []
+    records: list[Noted] = []
     before, multiply = device._current(), Library.multiply
     with use(form):
         expected = host_backend.matmul(a, b)
-        with watched(on_host(), noted):
+        with watched(on_host(), records):
             actual = host_backend.matmul(a, b)
             host_backend.matmul(np.asfortranarray(a), b)
             host_backend.matmul(np.stack([a, a]), batch)
@@ -44,11 +44,11 @@ def test_products_and_kernels_are_noted(host_backend: ModuleType, form: Forms) -
     assert device._current() is before and Library.multiply is multiply
     np.testing.assert_array_equal(actual, expected)
     size = "product 3 x 5 x 7"
-    assert [line[:3] for line in noted[:3]] == [
+    assert [line[:3] for line in records[:3]] == [
         (size, "a by rows, b by rows", 2 * 3 * 5 * 7), (size, "a by columns, b by rows", 2 * 3 * 5 * 7),
         (f"{size}, batch 2", "a by rows, b by rows", 4 * 3 * 5 * 7),
     ]  # fmt: skip
-    [(name, shape, flops, timed)] = noted[3:]
+    [(name, shape, flops, timed)] = records[3:]
     assert name.startswith("gelu/") and shape.startswith("grid ") and flops == 0 and timed.seconds() > 0
 
 
@@ -80,27 +80,27 @@ def test_a_page_shows_the_longest_and_what_a_graph_has_beside_them() -> None:
 
 
 def test_on_a_gpu_both_events_are_asked_for_while_the_device_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    calls: list[str] = []
 
     class Event:
         def record(self) -> None:
-            asked.append("event")
+            calls.append("event")
 
     def raw_kernel(code: str, name: str) -> Any:
         assert f"__global__ void {name}(" in code
-        return lambda grid, block, args: asked.append(f"{name} {grid} {block} {args[0]:.0f} {args[0].dtype}")
+        return lambda grid, block, args: calls.append(f"{name} {grid} {block} {args[0]:.0f} {args[0].dtype}")
 
     gpu = SimpleNamespace(attributes={"ClockRate": 2_000_000})  # kHz: 2 GHz
     cuda = SimpleNamespace(Event=Event, Device=lambda: gpu, get_elapsed_time=lambda start, end: 1.5)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(RawKernel=raw_kernel, cuda=cuda))
     timer = kernels.on_gpu()
-    quick = timer.timed(lambda: asked.append("kernel"), 300e-6)
-    assert asked == ["wait_for (1,) (1,) 600000 int64", "event", "kernel", "event"]
+    quick = timer.timed(lambda: calls.append("kernel"), 300e-6)
+    assert calls == ["wait_for (1,) (1,) 600000 int64", "event", "kernel", "event"]
     assert not timer.timed(lambda: None, 60).is_late
     assert quick.seconds() == 1.5e-3
     assert timer.timed(lambda: time.sleep(2e-3), 1e-3).is_late
     timer.nothing()
-    assert asked[-1] == "wait_for (1,) (1,) 0 int64"
+    assert calls[-1] == "wait_for (1,) (1,) 0 int64"
 
 
 def test_the_kernel_that_waits_compiles(tmp_path: Path) -> None:

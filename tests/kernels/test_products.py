@@ -200,8 +200,8 @@ def test_a_product_sums_a_factor(host_backend: ModuleType, precision: str) -> No
             before = out.copy()
             with forms.use(forms.Forms("fast", precision)):
                 assert products.fuses_sums(slopes) and not products.fuses_sums(slopes.astype(np.float64))
-                own, other = factor(slopes), factor(x)
-                of_form = (other.T, own) if which == "sums_of_b" else (own.T, other)
+                slope_factor, x_factor = factor(slopes), factor(x)
+                of_form = (x_factor.T, slope_factor) if which == "sums_of_b" else (slope_factor.T, x_factor)
                 host_backend.matmul(*of_form, out=out, add=True, **{which: sums})
             assert stand_in.functions().products[-1].epilogue != cublaslt.Epilogue.NONE
             near = [nearest(y, precision) for y in factors]

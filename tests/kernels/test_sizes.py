@@ -138,15 +138,15 @@ def test_wide_rows_and_long_sequences_of_others() -> None:
 
 def digest() -> str:
     """Run every operation and gradient at the sizes of the CPU's tiles, in float32."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for op in OPS:
         for _, case in cases_at_sizes(cpu, op):
             arguments = cast(op.batched(case), np.float32)
             outputs = op.call(cpu, arguments)
             gradients = op.vjp(cpu, arguments, np.cos(outputs[0])).values() if op.diff else ()
             for x in (*outputs, *gradients):
-                found.update(np.ascontiguousarray(x).tobytes())
-    return found.hexdigest()
+                hasher.update(np.ascontiguousarray(x).tobytes())
+    return hasher.hexdigest()
 
 
 def test_threads_do_not_change_a_bit_above_a_tile() -> None:

@@ -35,8 +35,8 @@ def config_of(**changes: Any) -> Config:
 def parameters_of(config: Config) -> dict[str, np.ndarray]:
     """Return float64 parameters with nothing at 0 or 1."""
     draw = np.random.default_rng(3)
-    started = albert.initialise(config, 7)
-    return {name: x.astype(np.float64) + 0.3 * draw.standard_normal(x.shape) for name, x in started.items()}
+    initial_parameters = albert.initialise(config, 7)
+    return {name: x.astype(np.float64) + 0.3 * draw.standard_normal(x.shape) for name, x in initial_parameters.items()}
 
 
 def batch_of(config: Config, lengths: list[list[int]], seed: int = 5) -> SentenceBatch:
@@ -157,9 +157,9 @@ def test_gradients(lengths: list[list[int]], seed: int | None, changes: dict[str
         return albert.loss_and_grad(CPU, config, there, batch, dropout_seed=seed)[0]
 
     _, gradients, _ = albert.loss_and_grad(CPU, config, p, batch, dropout_seed=seed)
-    got = sum((gradients[name] * along[name]).sum() for name in p)
+    slope = sum((gradients[name] * along[name]).sum() for name in p)
     size = sum(abs(gradients[name] * along[name]).sum() for name in p)
-    assert abs(got - difference(p, along, loss)) <= 1e-7 * size
+    assert abs(slope - difference(p, along, loss)) <= 1e-7 * size
     unused = {name for name, g in gradients.items() if not np.abs(g).max() > 0}
     assert unused == (set() if config.n_classes else {"pooler", "pooler_bias"})
 

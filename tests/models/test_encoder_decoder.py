@@ -40,8 +40,8 @@ def test_batched_is_the_reference(backend: ModuleType, gate: str, source_size: i
     config = config_of(gate, source_vocabulary_size=source_size)
     parameters, batch = parameters_of(config), batch_of(LENGTHS)
     arrays = [backend.xp.asarray(x) for x in vars(batch).values() if isinstance(x, np.ndarray)]
-    held = on_device(backend, parameters)
-    logp, _ = encoder_decoder.token_logps(backend, config, held, PairBatch(*arrays, batch.n_labels))
+    device_parameters = on_device(backend, parameters)
+    logp, _ = encoder_decoder.token_logps(backend, config, device_parameters, PairBatch(*arrays, batch.n_labels))
     expected = []
     for b in range(len(LENGTHS)):
         source = batch.source_ids[batch.source_offsets[b] : batch.source_offsets[b + 1]]
@@ -98,10 +98,10 @@ def test_smoothed_labels() -> None:
     parameters, batch = parameters_of(config), batch_of([(3, 4)])
     encoded = reference.encode(parameters, batch.source_ids, config.n_heads)
     rows = reference.decode(parameters, encoded, batch.ids, config.n_heads)
-    wanted = np.full(rows.shape, 0.3 / (V - 1))
-    wanted[np.arange(len(rows)), batch.labels] = 0.7
+    targets = np.full(rows.shape, 0.3 / (V - 1))
+    targets[np.arange(len(rows)), batch.labels] = 0.7
     loss, _, _ = encoder_decoder.loss_and_grad(CPU, config, parameters, batch, dropout_seed=1)
-    assert loss == pytest.approx(-(wanted * rows).sum(), rel=1e-10)
+    assert loss == pytest.approx(-(targets * rows).sum(), rel=1e-10)
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -122,19 +122,19 @@ def test_one_token_at_a_time(gate: str) -> None:
     sources = [draw.integers(3, V, n).astype(np.int32) for n in (3, 5)]
     ids, offsets = np.concatenate(sources), np.array([0, 3, 8])
     past = Past(*encoder_decoder.encode(CPU, config, parameters, ids, offsets))
-    written = [[0, [2]], [1, [2]]]  # source and tokens of every hypothesis
+    hypotheses = [[0, [2]], [1, [2]]]  # source and tokens of every hypothesis
     parents = np.zeros(2, np.int64)
     for step in range(5):
-        owners = [source for source, _ in written]
+        owners = [source for source, _ in hypotheses]
         bounds = np.searchsorted(owners, np.arange(3)).astype(np.int64)
-        last = np.array([tokens[-1] for _, tokens in written], np.int32)
+        last = np.array([tokens[-1] for _, tokens in hypotheses], np.int32)
         logp = encoder_decoder.continue_sequences(CPU, config, parameters, past, parents, last, bounds)
-        for (source, tokens), row in zip(written, logp, strict=True):
+        for (source, tokens), row in zip(hypotheses, logp, strict=True):
             encoded = reference.encode(parameters, sources[source], config.n_heads)
             expected = reference.decode(parameters, encoded, np.array(tokens), config.n_heads)[-1]
             np.testing.assert_allclose(row, expected, rtol=1e-9, atol=1e-11)
         parents = np.array([0, 0, 1] if step == 0 else [1, 2] if step == 1 else [0, 1])
-        written = [[written[i][0], [*written[i][1], int(draw.integers(3, V))]] for i in parents]
+        hypotheses = [[hypotheses[i][0], [*hypotheses[i][1], int(draw.integers(3, V))]] for i in parents]
 
 
 @pytest.mark.parametrize("gate", GATES)

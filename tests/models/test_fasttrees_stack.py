@@ -78,11 +78,11 @@ def test_the_released_convolution_slides_over_the_batch(backend: ModuleType) -> 
     padded.transpose(1, 0, 2)[inside.T] = x
     for layer in range(2):
         cell = {name[8:]: value for name, value in p.items() if name.startswith(f"cells.{layer}.")}
-        seen = released_convolution(padded, cell.pop("conv.weight"), cell.pop("conv.bias"))
+        features = released_convolution(padded, cell.pop("conv.weight"), cell.pop("conv.bias"))
         padded = np.zeros_like(padded)
         for b, length in enumerate(LENGTHS):
             start = np.zeros(8), np.zeros(8), np.zeros((0, 8))
-            padded[:length, b] = exact.layer("fasttrees", cell, seen[:length, b], start)[0]
+            padded[:length, b] = exact.layer("fasttrees", cell, features[:length, b], start)[0]
     np.testing.assert_allclose(h, padded.transpose(1, 0, 2)[inside.T], atol=1e-12, rtol=0)
 
 
@@ -92,9 +92,9 @@ def test_dropped_weights_and_features_are_the_reference_s(backend: ModuleType, s
     p, x = stack_parameters(config), np.random.default_rng(4).standard_normal((5, 6))
     h, _, _ = stacked(backend, config, p, x, [5], seed=seed)
     seeds = [None if seed is None else mix(seed, site) for site in range(3)]  # weights, features, weights
-    for layer, drawn in ((0, seeds[0]), (1, seeds[2])):
+    for layer, layer_seed in ((0, seeds[0]), (1, seeds[2])):
         name = f"cells.{layer}.hh.weight"
-        p[name] = exact.weight_drop(p[name], 0.4, drawn)
+        p[name] = exact.weight_drop(p[name], 0.4, layer_seed)
     keep = None if seed is None else [keep_mask(8, 0.3, seeds[1])]
     np.testing.assert_allclose(h, exact.stack("on_lstm", p, x, chunk_size=2, keep=keep)[0], atol=1e-12, rtol=0)
 

@@ -43,18 +43,18 @@ from tests.fixtures.right_labels import assert_right_labels
 def test_losses_are_the_reference(backend: ModuleType, changes: dict[str, Any], seed: int | None) -> None:
     config = config_of(**changes)
     parameters, batch = parameters_of(config), in_pieces(batch_of(LENGTHS, ops=backend), backend)
-    held, atoms = on_device(backend, parameters), ATOMS if config.whole_words else None
-    losses = gpst.losses(backend, config, held, batch, seed)
+    device_parameters, atoms = on_device(backend, parameters), ATOMS if config.whole_words else None
+    losses = gpst.losses(backend, config, device_parameters, batch, seed)
     expected = reference.losses(reference_config(config), parameters, sentences_of(batch), seed, atoms=atoms)
     close([losses[name] for name in ("ae", "height", "parser", "ar")],
           [expected.ae, expected.height, expected.parser, expected.ar])  # fmt: skip
     if seed is None:
         words = batch.begins_word if config.whole_words else None
-        spans, bounds, _ = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets, words)
+        spans, bounds, _ = gpst.induced_trees(backend, config, device_parameters, batch.ids, batch.offsets, words)
         trees = [list(map(tuple, spans[a:b].tolist())) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
         assert trees == [inside_outside.post_order(tree) for tree in expected.trees]
         for function in (gpst.token_logps, gpst.scores):
-            logp = host(function(backend, config, held, batch)[0])
+            logp = host(function(backend, config, device_parameters, batch)[0])
             assert logp.shape == (sum(LENGTHS),)
             close(-logp.sum() / (2 * sum(LENGTHS) - len(LENGTHS)), expected.ar)
 
@@ -113,14 +113,14 @@ def test_one_word_sentences_only(lengths: list[int], model: str, backend: Module
     """Never NaN: no parser loss, no height, and the other losses equal the reference's."""
     config = config_of(model=model, height_threshold=0.0)
     parameters, batch = parameters_of(config), batch_of(lengths, ops=backend)
-    held = on_device(backend, parameters)
+    device_parameters = on_device(backend, parameters)
     if model == "gpst":
-        losses = gpst.losses(backend, config, held, batch)
+        losses = gpst.losses(backend, config, device_parameters, batch)
         expected = reference.losses(reference_config(config), parameters, sentences_of(batch))
         close([losses["ae"], losses["ar"]], [expected.ae, expected.ar])
         assert losses["parser"] == losses["height"] == 0.0
     if backend.name != "ref":
-        loss, gradients, _ = gpst.loss_and_grad(backend, config, held, batch, dropout_seed=1)
+        loss, gradients, _ = gpst.loss_and_grad(backend, config, device_parameters, batch, dropout_seed=1)
         assert np.isfinite(loss) and all(np.isfinite(host(g)).all() for g in gradients.values())
 
 
@@ -141,8 +141,10 @@ def test_a_sentence_does_not_depend_on_its_batch() -> None:
 def test_pieces_of_a_word_are_a_constituent(backend: ModuleType, window: int) -> None:
     config, atoms = config_of(window=window), ATOMS
     parameters, batch = parameters_of(config), in_pieces(batch_of(LENGTHS, ops=backend), backend)
-    held = on_device(backend, parameters)
-    spans, bounds, vectors = gpst.induced_trees(backend, config, held, batch.ids, batch.offsets, batch.begins_word)
+    device_parameters = on_device(backend, parameters)
+    spans, bounds, vectors = gpst.induced_trees(
+        backend, config, device_parameters, batch.ids, batch.offsets, batch.begins_word
+    )
     for b, ids in enumerate(sentences_of(batch)):
         order = merge_order(split_scores(reference_config(config), parameters, ids), atoms[b])
         chart = pruned_chart(order, len(ids), window)

@@ -97,16 +97,16 @@ def test_unknown_bytes(pieces: Path, tmp_path: Path, grove: Callable[..., str], 
     lines = [["the", "\U0001f993", "sleeps"], ["\x01\ufffd"], ["Ωmega", "the", "\u200b"]]
     file.write_text("".join(f"{' '.join(line)}\n" for line in lines))
     for mode in MODES:
-        printed = grove("parse", "--checkpoint", pieces, file, "--mode", mode)
-        assert [tree.replace("(X", "").replace(")", "").split() for tree in printed.splitlines()] == lines
+        output = grove("parse", "--checkpoint", pieces, file, "--mode", mode)
+        assert [tree.replace("(X", "").replace(")", "").split() for tree in output.splitlines()] == lines
     rows = [row.split("\t") for row in grove("surprisal", "--checkpoint", pieces, file).splitlines()[1:]]
     assert [row[1] for row in rows] == sum(lines, []) and all(0 < float(row[2]) < 1000 for row in rows)
     grove("embed", "--checkpoint", pieces, file, "--out", out)
     assert np.isfinite(load_file(out)["vectors"]).all()
     file.write_bytes(b"the dog\nthe \xff\xfe dog\n")
-    named = f"{file}:2:5: not UTF-8: 0xff: convert the file, as with iconv -f latin1 -t utf-8"
+    message = f"{file}:2:5: not UTF-8: 0xff: convert the file, as with iconv -f latin1 -t utf-8"
     for command in (
         *(("parse", file, "--mode", mode) for mode in MODES), ("surprisal", file), ("generate", "--context", file),
         ("embed", file, "--out", out),
     ):  # fmt: skip
-        assert mistake(*command, "--checkpoint", pieces) == named
+        assert mistake(*command, "--checkpoint", pieces) == message

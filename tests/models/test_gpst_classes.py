@@ -36,7 +36,7 @@ def test_classes_are_the_reference_s(backend: ModuleType, surrogate: bool) -> No
     parameters, lengths = parameters_of(config), [5, 1, 2, 7, 1]
     batch = batch_of(lengths, (2,), backend)
     labelled = ContextsBatch(batch.ids, batch.offsets, batch.contexts, backend.xp.asarray(np.array([1, 2], "i4")), 2)
-    held = on_device(backend, parameters)
+    device_parameters = on_device(backend, parameters)
     d, parts = config.d_model, sentences_of(batch)
     plain = parameters | {"embedding": np.concatenate([parameters["embedding"], parameters["classes"]])}
     for name, shape, bias in (("in", (d, 4 * d), 50.0), ("out", (4 * d, d), -50.0)):  # GELU far from 0: the identity
@@ -44,24 +44,24 @@ def test_classes_are_the_reference_s(backend: ModuleType, surrogate: bool) -> No
     choices, contexts = reference_config(config), (parts[:1], parts[2:4])
     expected = [step_logps(choices, plain, (), context)[2][V:] for context in contexts]
     logps = np.array([x - np.logaddexp.reduce(x) for x in expected])
-    of_labels, right, memory = gpst.scores(backend, config, held, labelled)
+    of_labels, right, memory = gpst.scores(backend, config, device_parameters, labelled)
     close(of_labels, logps[[0, 1], [1, 2]])
     assert host(right).tolist() == (logps.argmax(axis=1) == [1, 2]).tolist() and memory == []
-    close(gpst.losses(backend, config, held, labelled)["class"], -logps[[0, 1], [1, 2]].mean())
+    close(gpst.losses(backend, config, device_parameters, labelled)["class"], -logps[[0, 1], [1, 2]].mean())
 
 
 @pytest.mark.parametrize("model", ["gpst", "gpt2"])
 def test_other_losses_do_not_change(backend: ModuleType, model: str) -> None:
     config, without = (config_of(model=model, n_classes=n) for n in (N_CLASSES, 0))
     parameters = parameters_of(config)
-    held = on_device(backend, parameters)
-    losses = gpst.losses(backend, config, held, classes_of(backend), 5)
+    device_parameters = on_device(backend, parameters)
+    losses = gpst.losses(backend, config, device_parameters, classes_of(backend), 5)
     assert 0 < losses.pop("class") < 10
     shapes = parameter_shapes(without)
-    assert set(held) - set(shapes) == {"classes"}
+    assert set(device_parameters) - set(shapes) == {"classes"}
     batch = batch_of(LENGTHS, CONTEXTS, backend)
-    assert losses == gpst.losses(backend, without, {name: held[name] for name in shapes}, batch, 5)
-    logps = gpst.token_logps(backend, config, held, batch)[0]  # of a text without classes
+    assert losses == gpst.losses(backend, without, {name: device_parameters[name] for name in shapes}, batch, 5)
+    logps = gpst.token_logps(backend, config, device_parameters, batch)[0]  # of a text without classes
     assert len(logps) == sum(LENGTHS)
 
 
@@ -79,9 +79,9 @@ def test_gradients(changes: dict[str, object]) -> None:
         return gpst.loss_and_grad(CPU, config, there, batch, dropout_seed=4)[0]
 
     loss, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
-    got = sum((gradients[name] * along[name]).sum() for name in parameters)
+    slope = sum((gradients[name] * along[name]).sum() for name in parameters)
     size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
-    assert abs(got - difference(parameters, along, total)) <= 1e-7 * size
+    assert abs(slope - difference(parameters, along, total)) <= 1e-7 * size
     assert np.abs(gradients["classes"]).max() > 0
     if "dropout" not in changes:
         noise = accel.autodiff.layers.mix(4, 0)
@@ -93,8 +93,8 @@ def test_gradients_are_those_of_the_cpu(backend: ModuleType) -> None:
     parameters = parameters_of(config)
     if backend.name == "ref":
         pytest.skip("the reference has no gradients but differences, of every number one")
-    held = on_device(backend, parameters)
-    loss, gradients, _ = gpst.loss_and_grad(backend, config, held, classes_of(backend), dropout_seed=1)
+    device_parameters = on_device(backend, parameters)
+    loss, gradients, _ = gpst.loss_and_grad(backend, config, device_parameters, classes_of(backend), dropout_seed=1)
     expected = gpst.loss_and_grad(CPU, config, parameters, classes_of(), dropout_seed=1)
     close(loss, expected[0])
     for name, gradient in gradients.items():
@@ -158,15 +158,18 @@ def test_one_class_is_a_score(backend: ModuleType, model: str) -> None:
     """The loss is the mean squared error; no answer is right; the logits of classes are those that are judged."""
     config = config_of(model=model, n_classes=1)
     parameters, plain = parameters_of(config), classes_of(backend)
-    held, scores = on_device(backend, parameters), np.array([2.0, 0.5, -1.0], np.float32)
+    device_parameters, scores = on_device(backend, parameters), np.array([2.0, 0.5, -1.0], np.float32)
     batch = ContextsBatch(plain.ids, plain.offsets, plain.contexts, backend.xp.asarray(scores), 3)
-    answers = host(gpst.class_logits(backend, config, held, batch))
+    answers = host(gpst.class_logits(backend, config, device_parameters, batch))
     assert answers.shape == (3, 1) and len(set(answers[:, 0].tolist())) == 3
-    squares, right, _ = gpst.scores(backend, config, held, batch)
+    squares, right, _ = gpst.scores(backend, config, device_parameters, batch)
     close(squares, -((answers[:, 0] - scores) ** 2))
     assert not host(right).any()
-    close(gpst.losses(backend, config, held, batch)["class"], np.mean((answers[:, 0] - scores) ** 2))
+    close(gpst.losses(backend, config, device_parameters, batch)["class"], np.mean((answers[:, 0] - scores) ** 2))
     of_classes = config_of(model=model, n_classes=N_CLASSES)
-    held = on_device(backend, parameters_of(of_classes))
-    best = host(gpst.class_logits(backend, of_classes, held, plain)).argmax(axis=1)
-    assert host(gpst.scores(backend, of_classes, held, plain)[1]).tolist() == (best == host(plain.labels)).tolist()
+    device_parameters = on_device(backend, parameters_of(of_classes))
+    best = host(gpst.class_logits(backend, of_classes, device_parameters, plain)).argmax(axis=1)
+    assert (
+        host(gpst.scores(backend, of_classes, device_parameters, plain)[1]).tolist()
+        == (best == host(plain.labels)).tolist()
+    )

@@ -42,15 +42,15 @@ def test_gradients_without_the_stop(changes: dict[str, Any]) -> None:
         parameters, along, lambda there: gpst.loss_and_grad(CPU, config, there, batch, dropout_seed=SMOOTH)[0]
     )
     _, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=SMOOTH)
-    got = sum((gradients[name] * along[name]).sum() for name in parameters)
+    slope = sum((gradients[name] * along[name]).sum() for name in parameters)
     size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
-    assert abs(got - expected) <= 1e-7 * size
+    assert abs(slope - expected) <= 1e-7 * size
     unused = {name for name, g in gradients.items() if not np.abs(g).max() > 0}
-    allowed = {name for name in parameters if "side." in name} if changes.get("window") == 1 else set()
-    allowed |= {name for name in parameters if name.startswith("up")} if not config.surrogate else set()
+    exceptions = {name for name in parameters if "side." in name} if changes.get("window") == 1 else set()
+    exceptions |= {name for name in parameters if name.startswith("up")} if not config.surrogate else set()
     unmoved = {name for name in parameters if name.startswith("composition.") and name.endswith("key_bias")}
     unmoved.add("parser.split.out_bias")  # shared by all splits, as the others by both keys of a pair: 0, or rounding
-    assert unused - unmoved == allowed
+    assert unused - unmoved == exceptions
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
@@ -60,20 +60,20 @@ def test_gradients_under_the_stop(changes: dict[str, Any]) -> None:
     parameters, batch = parameters_of(config), in_pieces(batch_of(LENGTHS))
     along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
     of_reference, parts, seed = reference_config(config), sentences_of(batch), mix(4, 0)
-    held, first, atoms = [], 0, ATOMS if config.whole_words else [[] for _ in parts]
+    weights, first, atoms = [], 0, ATOMS if config.whole_words else [[] for _ in parts]
     for ids, whole in zip(parts, atoms, strict=True):
         noise = gumbel(np.arange(first, first + len(ids) - 1), seed)
-        held.append(encode(of_reference, parameters, ids, noise, whole)[2].weights)
+        weights.append(encode(of_reference, parameters, ids, noise, whole)[2].weights)
         first += len(ids)
 
     def stopped(there: dict[str, np.ndarray]) -> float:
-        losses = reference.losses(of_reference, there, parts, seed, held, atoms)
+        losses = reference.losses(of_reference, there, parts, seed, weights, atoms)
         return sum(map(len, parts)) * (losses.ae + losses.height + losses.parser + losses.ar)
 
     _, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
-    got = sum((gradients[name] * along[name]).sum() for name in parameters)
+    slope = sum((gradients[name] * along[name]).sum() for name in parameters)
     size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
-    assert abs(got - difference(parameters, along, stopped)) <= 1e-7 * size
+    assert abs(slope - difference(parameters, along, stopped)) <= 1e-7 * size
 
 
 def test_the_law_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,15 +98,15 @@ def test_ten_steps_in_which_the_loss_falls(model: str) -> None:
     """In float32, with noise and dropout."""
     config = config_of(model=model, dropout=0.1, network_dropout=0.1)
     parameters, batch = initialise(config, 0), batch_of(LENGTHS, (3,))
-    seen, moments = [], {name: np.zeros_like(x) for name, x in parameters.items()}
+    losses, moments = [], {name: np.zeros_like(x) for name, x in parameters.items()}
     for step in range(10):
         loss, gradients, _ = gpst.loss_and_grad(CPU, config, parameters, batch, dropout_seed=step)
-        seen.append(loss)
+        losses.append(loss)
         for name, g in gradients.items():
             assert g.dtype == np.float32
             moments[name] = 0.9 * moments[name] + 0.1 * g * g
             parameters[name] = parameters[name] - np.float32(0.01) * g / (np.sqrt(moments[name]) + np.float32(1e-6))
-    assert seen[-1] < 0.9 * seen[0]
+    assert losses[-1] < 0.9 * losses[0]
 
 
 @pytest.mark.parametrize("variant", ["paper", "dot"])

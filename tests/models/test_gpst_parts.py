@@ -130,9 +130,9 @@ def test_gradients_of_the_composition_model(window: int) -> None:
         for x, w in zip(outputs[:2], weights, strict=False):
             x.accumulate(w, owned=False)
         tape.backward(outputs[2], weights[2], keep=keep)
-    got = sum((x.gradient * along[name]).sum() for name, x in variables.items()) / 2
+    slope = sum((x.gradient * along[name]).sum() for name, x in variables.items()) / 2
     size = sum(abs(x.gradient * along[name]).sum() for name, x in variables.items()) / 2
-    assert abs(got - expected) <= 1e-7 * size
+    assert abs(slope - expected) <= 1e-7 * size
     unused = {name for name, x in variables.items() if not np.abs(x.gradient).max() > 0}
     unmoved = {name for name in variables if name.endswith("key_bias")}  # added to both keys of every pair
     assert unused - unmoved == ({name for name in variables if "side." in name} if window == 1 else set())
@@ -147,15 +147,15 @@ def test_residual_norms_that_bend_sharply(backend: ModuleType, width: int, size:
     xp, one = backend.xp, np.ones(width)
     x, y, bias = (size * np.random.default_rng(k).standard_normal((5, width)) for k in range(3))
     bias, slopes = bias[0], np.random.default_rng(9).standard_normal((5, width))
-    read = x + y + bias, one, 0 * one
-    expected = CPU.layer_norm(*read)
+    inputs = x + y + bias, one, 0 * one
+    expected = CPU.layer_norm(*inputs)
     arguments = xp.asarray(x), xp.asarray(y), xp.asarray(bias), 0.0, 0
     outputs = backend.residual_norm(*arguments)
     np.testing.assert_allclose(host(outputs[0]), expected[0], atol=1e-12)
-    d_sum = CPU.layer_norm_vjp(slopes, expected, *read)[0]
+    d_sum = CPU.layer_norm_vjp(slopes, expected, *inputs)[0]
     gradients = backend.residual_norm_vjp(xp.asarray(slopes), outputs, *arguments)
-    for gradient, wanted in zip(gradients, (d_sum, d_sum, d_sum.sum(axis=0)), strict=True):
-        np.testing.assert_allclose(host(gradient), wanted, rtol=0, atol=1e-9 * np.abs(d_sum).max())
+    for gradient, expected_gradient in zip(gradients, (d_sum, d_sum, d_sum.sum(axis=0)), strict=True):
+        np.testing.assert_allclose(host(gradient), expected_gradient, rtol=0, atol=1e-9 * np.abs(d_sum).max())
 
 
 def test_a_chain_of_1024_words() -> None:
@@ -189,15 +189,15 @@ def test_parser_is_the_reference(backend: ModuleType, lengths: list[int]) -> Non
 def test_parser_loss_is_a_softmax_over_the_points_of_every_cell(backend: ModuleType, size: float) -> None:
     """Of any size of scores; the gradient as differences say."""
     draw = np.random.default_rng(2)
-    begin, end, chosen = np.array([0, 0, 2, 6]), np.array([5, 2, 5, 7]), np.array([1, 0, 4, 6])
+    begin, end, points = np.array([0, 0, 2, 6]), np.array([5, 2, 5, 7]), np.array([1, 0, 4, 6])
     values, weights = size * draw.standard_normal(7), draw.standard_normal(4)
 
     def plain(scores: np.ndarray) -> np.ndarray:
-        parts = zip(begin, end, chosen, strict=True)
+        parts = zip(begin, end, points, strict=True)
         return np.array([-log_softmax(scores[a:b])[k - a] for a, b, k in parts])
 
     tape, scores = Tape(backend), Variable(backend.xp.asarray(values))
-    loss = split_parser.loss(tape, scores, begin, end, chosen)
+    loss = split_parser.loss(tape, scores, begin, end, points)
     close(loss.value, plain(values))
     tape.backward(loss, backend.xp.asarray(weights))
     ends = [[weights @ plain(values + h * one) for h in (1e-5, -1e-5)] for one in np.eye(7)]
@@ -227,9 +227,9 @@ def test_gradients_of_the_parser() -> None:
     expected = (8 * (value[1] - value[-1]) - (value[2] - value[-2])) / (12 * h)
     tape, variables, scores = run(0.0)
     tape.backward(scores, weights)
-    got = sum((x.gradient * along[name]).sum() for name, x in variables.items())
+    slope = sum((x.gradient * along[name]).sum() for name, x in variables.items())
     size = sum(abs(x.gradient * along[name]).sum() for name, x in variables.items())
-    assert abs(got - expected) <= 1e-7 * size
+    assert abs(slope - expected) <= 1e-7 * size
     assert all(np.abs(x.gradient).max() > 0 for x in variables.values())
 
 

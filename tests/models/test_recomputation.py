@@ -48,15 +48,15 @@ def test_saved_bytes_are_those_that_numpy_holds(folder: Path, name: str) -> None
     """Within an eighth: what a record keeps beside arrays is Python's."""
     job, ops = job_of(folder, name), accel.load("cpu")
     (batch,), p = batches_of(job, 1), job.model.initialise(job.config, 3)
-    gradients, held = job.model.loss_and_grad(ops, job.config, p, batch)[1], []
+    gradients, sizes = job.model.loss_and_grad(ops, job.config, p, batch)[1], []
 
     def watch(tape: Tape) -> None:
-        held.append((saved_bytes(tape), tracemalloc.get_traced_memory()[0]))
+        sizes.append((saved_bytes(tape), tracemalloc.get_traced_memory()[0]))
 
     tracemalloc.start()
     job.model.loss_and_grad(ops, job.config, p, batch, gradients=gradients, watch=watch)
     tracemalloc.stop()
-    ((ours, theirs),) = held
+    ((ours, theirs),) = sizes
     assert 0.875 * theirs < ours <= theirs
 
 

@@ -95,10 +95,10 @@ def classes(name: str) -> Case:
 
 
 def pairs(config: Any) -> Case:
-    drawn = encoder_decoder_models.pairs_of([(n, 1 + b * 3 % 4) for b, n in enumerate(LENGTHS)])
+    examples = encoder_decoder_models.pairs_of([(n, 1 + b * 3 % 4) for b, n in enumerate(LENGTHS)])
 
     def batch_of(ops: ModuleType, first: int, last: int) -> PairBatch:
-        return on(ops, assemble_pairs(drawn[first:last], CPU))
+        return on(ops, assemble_pairs(examples[first:last], CPU))
 
     return Case(encoder_decoder, config, encoder_decoder_models.parameters_of(config), batch_of)
 

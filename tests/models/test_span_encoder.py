@@ -36,10 +36,10 @@ def test_halves_know_their_side() -> None:
         encoded(f, assemble([Encoded([[5]] * 4, affixes_of(words), NONE, NONE)], ops)).value
         for words in (["a", "dog", "sleeps", "here"], ["a", "dog", "ran", "here"])
     )
-    changed = one != other  # rows: the start symbol, four words, the end symbol
-    assert not changed[:3, : D // 2].any() and changed[:3, D // 2 :].all()
-    assert changed[3].all()
-    assert changed[4:, : D // 2].all() and not changed[4:, D // 2 :].any()
+    is_changed = one != other  # rows: the start symbol, four words, the end symbol
+    assert not is_changed[:3, : D // 2].any() and is_changed[:3, D // 2 :].all()
+    assert is_changed[3].all()
+    assert is_changed[4:, : D // 2].all() and not is_changed[4:, D // 2 :].any()
 
 
 def test_a_sentence_alone_has_the_same_vectors() -> None:

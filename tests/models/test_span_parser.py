@@ -91,10 +91,10 @@ def expected_scores(config: Config, p: dict[str, np.ndarray], words: list[list[i
 def test_scores_and_probabilities_are_the_equations(backend: ModuleType) -> None:
     config = config_of()
     p, numbers = parameters_of(config), (0, 1, 2, 3)
-    held = on_device(backend, p)
+    device_parameters = on_device(backend, p)
     batch = batch_of(*numbers, ops=backend)
-    computed = host(span_parser.span_scores(backend, config, held, batch))
-    logqs, right, _ = span_parser.scores(backend, config, held, batch)
+    computed = host(span_parser.span_scores(backend, config, device_parameters, batch))
+    logqs, right, _ = span_parser.scores(backend, config, device_parameters, batch)
     begin = 0
     for b, (words, tree) in enumerate(SENTENCES):
         n, scores = len(words), expected_scores(config, p, words)
@@ -104,7 +104,7 @@ def test_scores_and_probabilities_are_the_equations(backend: ModuleType) -> None
         close(host(logqs)[b], exact.tree_score(scores, tree) - exact.span_logz(scores))
         assert bool(right[b]) == (set(exact.best_trees(scores, 1)[0][1]) == set(tree))
     assert begin == len(computed)
-    close(span_parser.token_logps(backend, config, held, batch)[0], host(logqs))
+    close(span_parser.token_logps(backend, config, device_parameters, batch)[0], host(logqs))
 
 
 def test_the_best_tree_is_recognised() -> None:
@@ -132,9 +132,9 @@ def test_gradients(rate: float, n_tags: int) -> None:
         parameters, along, lambda there: span_parser.loss_and_grad(CPU, config, there, batch, None, 4)[0]
     )
     loss, gradients, _ = span_parser.loss_and_grad(CPU, config, parameters, batch, dropout_seed=4)
-    got = sum((gradients[name] * along[name]).sum() for name in parameters)
+    slope = sum((gradients[name] * along[name]).sum() for name in parameters)
     size = sum(abs(gradients[name] * along[name]).sum() for name in parameters)
-    assert abs(got - expected) <= 1e-7 * size
+    assert abs(slope - expected) <= 1e-7 * size
     unused = {name for name, g in gradients.items() if not np.abs(g).max() > 0}
     assert unused <= {f"layer.{k}.attention.key_bias" for k in range(2)}  # added to all keys of a query
     if not rate:
@@ -148,11 +148,11 @@ def test_tags_are_learned_beside_the_trees() -> None:
     x = span_parser._vectors(scoring(CPU, config, p), batch).value
     logits = x @ p["tag"].T + p["tag_bias"]
     logps = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    known = np.flatnonzero(batch.tags >= 0)
-    assert len(known) == sum(len(words) - 1 for words, _ in SENTENCES)
+    rows = np.flatnonzero(batch.tags >= 0)
+    assert len(rows) == sum(len(words) - 1 for words, _ in SENTENCES)
     of_trees = span_parser.token_logps(CPU, config, p, batch)[0]
     loss = span_parser.loss_and_grad(CPU, config, p, batch)[0]
-    close(loss, -of_trees.sum() - logps[known, batch.tags[known]].sum())
+    close(loss, -of_trees.sum() - logps[rows, batch.tags[rows]].sum())
     close(of_trees, span_parser.token_logps(CPU, config_of(), p, batch_of(0, 1, 2, 3))[0])
 
 
@@ -161,9 +161,9 @@ def test_gradients_of_all_backends(backend: ModuleType, n_tags: int) -> None:
     config = config_of(n_layers=1, n_tags=n_tags)
     parameters, numbers = parameters_of(config), (0, 3)
     expected = span_parser.loss_and_grad(CPU, config, parameters, batch_of(*numbers, n_tags=n_tags))
-    held = on_device(backend, parameters)
+    device_parameters = on_device(backend, parameters)
     batch = batch_of(*numbers, ops=backend, n_tags=n_tags)
-    loss, gradients, _ = span_parser.loss_and_grad(backend, config, held, batch)
+    loss, gradients, _ = span_parser.loss_and_grad(backend, config, device_parameters, batch)
     close(loss, expected[0])
     for name, gradient in gradients.items():
         np.testing.assert_allclose(host(gradient), expected[1][name], rtol=1e-5, atol=1e-6, err_msg=name)

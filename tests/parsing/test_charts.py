@@ -140,9 +140,9 @@ def test_command_parses_with_classifiers_and_pieces(tmp_path: Path, run_grove: G
 
 def test_command_draws(run: Path, run_grove: Grove) -> None:
     out = run / "picture.svg"
-    status, printed, _ = run_grove("draw", "parse", SENTENCES[0], "--checkpoint", run, "--out", out)
+    status, output, _ = run_grove("draw", "parse", SENTENCES[0], "--checkpoint", run, "--out", out)
     texts = [element.text or "" for element in ElementTree.parse(out).iter() if element.tag.endswith("text")]
-    assert status == 0 and printed == f"{out}\n" and set(SENTENCES[0].split()) <= set(texts)
+    assert status == 0 and output == f"{out}\n" and set(SENTENCES[0].split()) <= set(texts)
     weights = [float(text) for text in texts if "." in text]
     assert len(weights) == 4 and all(0 < weight <= 1 for weight in weights)
     arguments = ("draw", "chart", *SENTENCES[2].split(), "--checkpoint", run, "--target", "the dog", "--out", out)

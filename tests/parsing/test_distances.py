@@ -39,14 +39,14 @@ def model_of(seen: list[Any], words: Words = KNOWN, kind: str = "fasttrees") -> 
 
 
 def test_sentences_are_read_between_ends() -> None:
-    seen: list[Any] = []
-    [(of_layers, offsets)] = distances(OPS, model_of(seen), SENTENCES)
-    assert seen == [[[0, 2, 3, 6, 7, 0], [0, 3, 0], [0, 2, 4, 3, 1, 7, 5, 1, 2, 1, 0]]]
+    batches: list[Any] = []
+    [(of_layers, offsets)] = distances(OPS, model_of(batches), SENTENCES)
+    assert batches == [[[0, 2, 3, 6, 7, 0], [0, 3, 0], [0, 2, 4, 3, 1, 7, 5, 1, 2, 1, 0]]]
     assert offsets.tolist() == [0, 4, 5, 14]
     assert of_layers[0].tolist() == [1, 2, 3, 4, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     closed = Words(("the", "dog"))
-    [(of_layers, _)] = distances(OPS, model_of(seen, closed), [["the", "dog"]])
-    assert seen[1:] == [[[0, 1]]] and of_layers[0].tolist() == [0, 1]
+    [(of_layers, _)] = distances(OPS, model_of(batches, closed), [["the", "dog"]])
+    assert batches[1:] == [[[0, 1]]] and of_layers[0].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("split", ["biased", "unbiased"])
@@ -100,11 +100,11 @@ def test_command_prints_trees(run: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_model_with_one_layer_has_trees_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = save_classifier(tmp_path, 0, n_layers=1)
     (run / "text").write_text("the dog sees her\n")
-    printed = []
-    for given in ((), ("--layer", 1)):
-        assert parse("--checkpoint", run, *given, run / "text") == 0
-        printed.append(capsys.readouterr().out)
-    assert printed[0] == printed[1] and "(X the" in printed[0]
+    outputs = []
+    for options in ((), ("--layer", 1)):
+        assert parse("--checkpoint", run, *options, run / "text") == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] and "(X the" in outputs[0]
 
 
 def test_command_scores_trees(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,14 +133,14 @@ def test_command_compares_models(run: Path, tmp_path: Path, capsys: pytest.Captu
     gold.write_text("\n".join(trees) + "\n")
     files = ("--picture", run / "a.svg", "--by-sentence", run / "a.tsv", "--preset", "compound_pcfg")
     assert parse("--checkpoint", run, "--checkpoint", other, "--gold", gold, *files) == 0
-    printed = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
     table = [line.split("\t") for line in (run / "a.tsv").read_text().splitlines()]
     names = [run.name, other.name]
-    assert table[0] == ["number", "words", *names, "sentence"] and [row[0] for row in printed[1:3]] == names
+    assert table[0] == ["number", "words", *names, "sentence"] and [row[0] for row in rows[1:3]] == names
     assert (
         table[1][:2] == ["1", "5"] and table[1][4] == "the old dog sees her" and table[2] == ["2", "1", "", "", "dog"]
     )
-    assert table[1][2:4] == [row[1] for row in printed[1:3]]  # the only sentence that counts
+    assert table[1][2:4] == [row[1] for row in rows[1:3]]  # the only sentence that counts
     texts = [element.text for element in ElementTree.parse(run / "a.svg").iter() if element.tag.endswith("text")]
     assert {f"{name}, F1 {f1}" for name, f1 in zip(names, table[1][2:4], strict=True)} < {*texts}
     assert parse("--checkpoint", run, "--checkpoint", other, gold) == 2

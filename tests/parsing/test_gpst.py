@@ -95,9 +95,9 @@ def test_ways_to_parse() -> None:
     cpu, sentences = accel.load("cpu"), drawn(4, 5)
     model = model_of(cpu)
     assert list(spans_of(cpu, model, sentences)) == list(inside_spans(cpu, model, sentences))
-    for chosen in ({"beam": 1}, {"beam": 3, "sync": False}):
-        predicted = list(spans_of(cpu, model, sentences, "left-to-right", batch_size=2, **chosen))
-        assert predicted == list(left_to_right_spans(cpu, model, sentences, **chosen))
+    for options in ({"beam": 1}, {"beam": 3, "sync": False}):
+        predicted = list(spans_of(cpu, model, sentences, "left-to-right", batch_size=2, **options))
+        assert predicted == list(left_to_right_spans(cpu, model, sentences, **options))
     with pytest.raises(ValueError, match="mode: unknown 'upwards': choose one of inside, parser, left-to-right"):
         spans_of(cpu, model, sentences, "upwards")
     for mode in ("inside", "parser", "left-to-right"):

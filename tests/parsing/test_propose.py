@@ -77,9 +77,9 @@ def test_processes_change_nothing(parser: Model, batch_size: int) -> None:
 
 
 def test_backends_propose_alike(backend: ModuleType, parser: Model) -> None:
-    held = {name: backend.xp.asarray(x.astype(np.float64)) for name, x in parser.parameters.items()}
+    parameters = {name: backend.xp.asarray(x.astype(np.float64)) for name, x in parser.parameters.items()}
     expected = list(parses(accel.load("cpu"), replace(parser, parameters=_plain(parser)), SENTENCES[:2], 12))
-    proposed = list(parses(backend, replace(parser, parameters=held), SENTENCES[:2], 12))
+    proposed = list(parses(backend, replace(parser, parameters=parameters), SENTENCES[:2], 12))
     for one, other in zip(proposed, expected, strict=True):
         assert [sorted(tree) for tree, _ in one] == [sorted(tree) for tree, _ in other]
         np.testing.assert_allclose([logq for _, logq in one], [logq for _, logq in other], rtol=1e-9)
@@ -120,12 +120,12 @@ def test_other_commands_read_the_proposals(
     command = ("propose", "--checkpoint", trained, "--number", 9, "--out")
     text = tmp_path / "text"
     text.write_text("".join(f"{' '.join(x.words)}\n" for x in gold))
-    printed = grove(*command, tmp_path / "blank", text)
-    assert printed == f"sentences       21\nproposals       {9 * 21} (9.0 a sentence)\n"
+    output = grove(*command, tmp_path / "blank", text)
+    assert output == f"sentences       21\nproposals       {9 * 21} (9.0 a sentence)\n"
     groups = read_proposals(tmp_path / "blank", replace(READING, drop_preterminals=False))
     assert [words(group[0].tree) for group in groups] == [x.words for x in gold]
     assert all(len(group) == 9 for group in groups)
-    printed = grove(*command, tmp_path / "numbered", "--trees", treebank / "test", "--numbered", "--batch-size", 5)
+    output = grove(*command, tmp_path / "numbered", "--trees", treebank / "test", "--numbered", "--batch-size", 5)
     lines = [line.split("\t") for line in (tmp_path / "numbered").read_text().splitlines()]
     assert [int(number) for number, _ in lines] == [number for number in range(1, 22) for _ in range(9)]
     assert len({line for _, line in lines}) > 100
@@ -134,7 +134,7 @@ def test_other_commands_read_the_proposals(
     best = [group[0] for group in proposals]
     oracle = [group[closest([(constituents(t), 0.0) for t in group], x.constituents)]
               for group, x in zip(proposals, gold, strict=True)]  # fmt: skip
-    rows = [line.split() for line in printed.splitlines()]
+    rows = [line.split() for line in output.splitlines()]
     assert rows[2] == ["F1", f"{bracket_score(best, trees, COLLINS).f1:.2f}"]
     assert rows[3] == ["oracle", "F1", f"{bracket_score(oracle, trees, COLLINS).f1:.2f}"]
     assert float(rows[3][2]) > float(rows[2][1])
@@ -156,8 +156,8 @@ def test_long_sentences_are_left_out_only_by_number(
     assert not out.exists() and [path.name for path in tmp_path.iterdir()] == ["text"]
     capsys.readouterr()
     assert cli.main([*command, "--numbered"]) == 0
-    printed = capsys.readouterr()
-    assert printed.err.splitlines()[-2:] == [
+    streams = capsys.readouterr()
+    assert streams.err.splitlines()[-2:] == [
         f"grove: {reason}: sentence 2 is left out", f"grove: {text}: 1 of 3 sentences left out"
     ]  # fmt: skip
     lines = [line.split("\t") for line in out.read_text().splitlines()]
@@ -210,8 +210,8 @@ def test_other_models_and_other_trees_are_named(
     grove(*some, "--numbered")
     assert [line[0] for line in (tmp_path / "out").read_text().splitlines()] == ["2"]  # its place in the treebank
     unknown = write(tmp_path / "unknown", Tree("S", (Tree("XP", ("a",)), "dog")))
-    printed = grove(*command, "--checkpoint", trained, "--trees", unknown, "--number", 3)
-    assert printed.startswith("sentences       1\nproposals       3 ") and "oracle F1" in printed
+    output = grove(*command, "--checkpoint", trained, "--trees", unknown, "--number", 3)
+    assert output.startswith("sentences       1\nproposals       3 ") and "oracle F1" in output
     assert actions(next(read_trees((tmp_path / "out").read_text().splitlines())))[0].startswith("(")
 
 

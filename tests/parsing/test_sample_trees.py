@@ -34,13 +34,13 @@ def by_the_reference(scores: np.ndarray, count: int, numbers: range) -> Draws:
 def by_the_library(scores: np.ndarray, count: int, numbers: range) -> Draws:
     rows = np.tile(chart_rows(scores), (len(numbers), 1))
     offsets = offsets_of([len(scores)] * len(numbers))
-    drawn = sample_trees(rows, offsets, count, np.array(numbers, np.uint64))
+    samples = sample_trees(rows, offsets, count, np.array(numbers, np.uint64))
     return [
         [
             (math.exp(logp), tuple(map(tuple, part.tolist())))
             for logp, part in zip(logps, np.split(constituents, np.cumsum(sizes)[:-1]), strict=True)
         ]
-        for logps, sizes, constituents in drawn
+        for logps, sizes, constituents in samples
     ]
 
 
@@ -69,14 +69,14 @@ def test_ordered_draws_have_the_probability_of_the_law(draw: Sampler, size: tupl
     """SP-5 L1: the statistic of a chi-squared test stays below its mean plus five deviations."""
     scores = scores_of(size)
     q = probabilities(scores, TREES[size])
-    drawn = Counter(tuple(tree for _, tree in trees) for trees in draw(scores, 2, range(DRAWS)))
+    counts = Counter(tuple(tree for _, tree in trees) for trees in draw(scores, 2, range(DRAWS)))
     pairs = {(a, b): DRAWS * q[a] * q[b] / (1 - q[a]) for a, b in permutations(TREES[size], 2)}
     frequent = {pair: expected for pair, expected in pairs.items() if expected >= 5}
     rare = DRAWS - sum(frequent.values())
-    statistic = sum((drawn[pair] - expected) ** 2 / expected for pair, expected in frequent.items())
-    n_rare = DRAWS - sum(drawn[pair] for pair in frequent)
+    statistic = sum((counts[pair] - expected) ** 2 / expected for pair, expected in frequent.items())
+    n_rare = DRAWS - sum(counts[pair] for pair in frequent)
     statistic += (n_rare - rare) ** 2 / rare if rare >= 5 else 0.0
-    assert set(drawn) <= set(pairs) and len(frequent) >= 4
+    assert set(counts) <= set(pairs) and len(frequent) >= 4
     assert statistic <= len(frequent) + 5 * math.sqrt(2 * len(frequent))
 
 
@@ -86,11 +86,11 @@ def test_sets_have_the_probability_of_all_their_orders(draw: Sampler) -> None:
     size = (2, 1)
     scores = np.array([[[0.3], [0.0]], [[0.0], [-0.8]]])
     q = probabilities(scores, TREES[size])
-    drawn = Counter(frozenset(tree for _, tree in trees) for trees in draw(scores, 3, range(DRAWS)))
-    assert sum(drawn.values()) == DRAWS and len(q) == 4
-    for chosen in drawn:
-        expected = sum(q[a] * q[b] / (1 - q[a]) * q[c] / (1 - q[a] - q[b]) for a, b, c in permutations(chosen))
-        assert drawn[chosen] / DRAWS == pytest.approx(expected, abs=5 * math.sqrt(expected / DRAWS))
+    counts = Counter(frozenset(tree for _, tree in trees) for trees in draw(scores, 3, range(DRAWS)))
+    assert sum(counts.values()) == DRAWS and len(q) == 4
+    for subset in counts:
+        expected = sum(q[a] * q[b] / (1 - q[a]) * q[c] / (1 - q[a] - q[b]) for a, b, c in permutations(subset))
+        assert counts[subset] / DRAWS == pytest.approx(expected, abs=5 * math.sqrt(expected / DRAWS))
 
 
 @SAMPLERS

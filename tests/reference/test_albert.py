@@ -57,8 +57,8 @@ def by_loops(p: dict[str, np.ndarray], ids: np.ndarray, types: np.ndarray, n_lay
             summed = [x + y for x, y in zip(row, attended(p, rows, i), strict=True)]
             x = norm(summed, p["layer.attention_norm.scale"], p["layer.attention_norm.bias"])
             hidden = [f(y) for y in times(x, p["layer.feed_forward.in"], p["layer.feed_forward.in_bias"])]
-            fed = times(hidden, p["layer.feed_forward.out"], p["layer.feed_forward.out_bias"])
-            summed = [a + b for a, b in zip(x, fed, strict=True)]
+            output = times(hidden, p["layer.feed_forward.out"], p["layer.feed_forward.out_bias"])
+            summed = [a + b for a, b in zip(x, output, strict=True)]
             after.append(norm(summed, p["layer.feed_forward_norm.scale"], p["layer.feed_forward_norm.bias"]))
         rows = after
     return np.array(rows)

@@ -136,8 +136,8 @@ def test_memory_of_the_decoder(seed: int, variant: str, s: int, n: int, height: 
     memory, encoded = treeformer.encode(p, ids, HEADS, height, variant), encoder_decoder.encode(p, ids, HEADS)
     assert len(memory) == n_nodes(s, height) and (memory[:s] == encoded).all()
     logp = encoder_decoder.decode(p, memory, target, HEADS)
-    moved = encoder_decoder.decode(p, memory[draw.permutation(len(memory))], target, HEADS)
-    np.testing.assert_allclose(logp, moved, rtol=1e-9, atol=1e-12)
+    permuted_logp = encoder_decoder.decode(p, memory[draw.permutation(len(memory))], target, HEADS)
+    np.testing.assert_allclose(logp, permuted_logp, rtol=1e-9, atol=1e-12)
     low = treeformer.encode(p, ids, HEADS, 1, variant)
     assert (low == encoded).all()
 
@@ -206,10 +206,10 @@ def assert_exact(
     d_out = np.random.default_rng(seed).standard_normal((sum(n_nodes(n, height) for n in lengths), len(arguments[2])))
     positional = [backend.xp.asarray(x) for x in (*arguments, offsets_of(lengths))]
     outputs = backend.cky_pool(*positional, max_height=height)
-    got = backend.cky_pool_vjp(backend.xp.asarray(d_out), outputs, *positional, max_height=height)
-    want = exact_gradients(arguments, lengths, height, d_out)
-    largest = max(np.abs(x).max() for x in want)
-    for name, x, exact in zip(("tokens", "compose", "direction"), got, want, strict=True):
+    gradients = backend.cky_pool_vjp(backend.xp.asarray(d_out), outputs, *positional, max_height=height)
+    expected = exact_gradients(arguments, lengths, height, d_out)
+    largest = max(np.abs(x).max() for x in expected)
+    for name, x, exact in zip(("tokens", "compose", "direction"), gradients, expected, strict=True):
         bound = 1e-7 * np.abs(exact).max() + 1e-14 * largest
         worst = np.abs(to_numpy(x) - exact).max()
         assert worst <= bound, f"{name}: off by {worst:.3g}, bound {bound:.3g}"

@@ -24,9 +24,9 @@ def test_order_of_keys(regime: str, seed: int, n: int, s: int, order: st.randoms
     places = list(range(s))
     order.shuffle(places)
     out, lse = dot_product_attention(q, k, v)
-    moved, moved_lse = dot_product_attention(q, k[places], v[places])
-    np.testing.assert_allclose(moved, out, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(moved_lse, lse, rtol=1e-9, atol=1e-12)
+    permuted_out, permuted_lse = dot_product_attention(q, k[places], v[places])
+    np.testing.assert_allclose(permuted_out, out, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(permuted_lse, lse, rtol=1e-9, atol=1e-12)
     if regime != "huge":
         np.testing.assert_allclose(dot_product_attention(q, k + 0.5, v)[0], out, rtol=1e-9, atol=1e-9)
 
@@ -37,8 +37,8 @@ def test_causal_attention_is_attention_to_less(seed: int, n: int, memory: int) -
     q, k, v = (floats("unit", seed + i, m, 2, 3) for i, m in enumerate((n, n + memory, n + memory)))
     out, lse = dot_product_attention(q, k, v, causal=True)
     for i in range(n):
-        seen = slice(0, memory + i + 1)
-        alone, alone_lse = dot_product_attention(q[i : i + 1], k[seen], v[seen])
+        prefix = slice(0, memory + i + 1)
+        alone, alone_lse = dot_product_attention(q[i : i + 1], k[prefix], v[prefix])
         np.testing.assert_allclose(out[i], alone[0], rtol=1e-12)
         np.testing.assert_allclose(lse[i], alone_lse[0], rtol=1e-12)
 
@@ -107,8 +107,8 @@ def test_wide_beam_is_enumeration(seed: int, v: int, length: int, penalty: float
             beam_search(step_logp, v**length, penalty, length, end=0)
         return
     sequence = tuple(beam_search(step_logp, v**length, penalty, length, end=0))
-    got = max(scores.get(sequence, -np.inf), scores.get((*sequence, 0), -np.inf))
-    assert got == pytest.approx(max(scores.values()), rel=1e-12)
+    best = max(scores.get(sequence, -np.inf), scores.get((*sequence, 0), -np.inf))
+    assert best == pytest.approx(max(scores.values()), rel=1e-12)
 
 
 @given(seed=seeds, length=st.integers(1, 6))

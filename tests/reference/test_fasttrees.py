@@ -22,8 +22,8 @@ def test_convolution_that_passes_on() -> None:
         weight = np.zeros((3, 3, 2))
         weight[:, :, tap] = np.eye(3)
         passing = parameters | {"conv.weight": weight, "conv.bias": np.zeros(3)}
-        got = stack.layer("conv_fasttrees", passing, x, (*start, np.zeros((1, 3))))[2]
-        np.testing.assert_allclose(got, expected, rtol=1e-12)
+        result = stack.layer("conv_fasttrees", passing, x, (*start, np.zeros((1, 3))))[2]
+        np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 
 def test_a_convolution_of_the_gate_features_alone() -> None:
@@ -37,10 +37,10 @@ def test_a_convolution_of_the_gate_features_alone() -> None:
     outputs = [stack.stack("conv_fasttrees", p, x, chunk_size=2) for p in (parameters, wide)]
     np.testing.assert_allclose(outputs[0][0], outputs[1][0], rtol=1e-12)
     one = wide | {"cells.0.conv.weight": whole[:, :, :1]}
-    got = stack.stack("conv_fasttrees", one, x, chunk_size=2)[2][0]
+    distances = stack.stack("conv_fasttrees", one, x, chunk_size=2)[2][0]
     weight, rows = parameters["cells.0.ih.weight"][2:4], np.maximum(x @ whole[:, :, 0].T + bias, 0)
     logits = rows @ weight.T + parameters["cells.0.ih.bias"][2:4]
-    np.testing.assert_allclose(got, [1 - cumax(z).mean() for z in logits], rtol=1e-12)
+    np.testing.assert_allclose(distances, [1 - cumax(z).mean() for z in logits], rtol=1e-12)
 
 
 def distance_of_zeros(parameters: Parameters) -> float:
@@ -53,15 +53,15 @@ def test_released_convolution_mixes_neighbours() -> None:
     """FT-12 L1, and through a FastTrees layer: a change at step 3 of sentence 2 is seen by 1 and 3 from step 3 on."""
     draw = np.random.default_rng(5)
     x, weight, bias = draw.standard_normal((5, 4, 6)), draw.standard_normal((4, 4, 2)), np.full(4, 9.0)
-    changed = x.copy()
-    changed[3, 2, :4] += 1
-    before, after = (released_convolution(y, weight, bias) for y in (x, changed))
+    other_x = x.copy()
+    other_x[3, 2, :4] += 1
+    before, after = (released_convolution(y, weight, bias) for y in (x, other_x))
     assert {(t, b) for t, b, feature in np.argwhere(before != after) if feature < 4} == {(3, 1), (3, 3)}
     parameters = {name: draw.standard_normal(s) for name, s in cells.parameter_shapes("fasttrees", 6, 4, 2).items()}
     start = np.zeros(4), np.zeros(4), np.zeros((0, 6))
     hidden = [[stack.layer("fasttrees", parameters, y[:, b], start)[0] for b in range(4)] for y in (before, after)]
-    moved = (np.array(hidden[0]) != np.array(hidden[1])).any(axis=2)  # [B, T]
-    assert moved.tolist() == [[False] * 5, [False] * 3 + [True] * 2, [False] * 5, [False] * 3 + [True] * 2]
+    is_changed = (np.array(hidden[0]) != np.array(hidden[1])).any(axis=2)  # [B, T]
+    assert is_changed.tolist() == [[False] * 5, [False] * 3 + [True] * 2, [False] * 5, [False] * 3 + [True] * 2]
 
 
 @pytest.mark.parametrize(("cell_type", "dilation"), [*((name, 1) for name in cells.CELLS), ("conv_fasttrees", 2)])
@@ -91,14 +91,14 @@ def test_no_step_sees_later_ones(network: str) -> None:
 
     x = inputs(5, width=4 if "gate" in network else 3)
     for t in range(5):
-        changed = x.copy()
-        changed[t] += 1
-        moved = (run(x) != run(changed)).any(axis=1).tolist()
-        assert moved[: t + 1] == [False] * t + [True]
+        other_x = x.copy()
+        other_x[t] += 1
+        is_changed = (run(x) != run(other_x)).any(axis=1).tolist()
+        assert is_changed[: t + 1] == [False] * t + [True]
         if network == "gate":
-            assert not any(moved[t + 1 :])
+            assert not any(is_changed[t + 1 :])
         if network == "causal gate":
-            assert moved[t + 1 :] == [True, False, False, False][: 4 - t]
+            assert is_changed[t + 1 :] == [True, False, False, False][: 4 - t]
 
 
 def test_float32_stays_float32() -> None:
@@ -174,11 +174,11 @@ def test_bad_input() -> None:
 def test_a_state_of_another_shape(name: str) -> None:
     """FT-3, FT-5, FT-6: it is refused, where NumPy would repeat it; Faster FastTrees reads no hidden state."""
     x, zero = inputs(2), np.zeros(4)
-    given = x if name == "conv_fasttrees" else x[0]
+    step_input = x if name == "conv_fasttrees" else x[0]
     hidden = [] if name == "faster_fasttrees" else [("h", zero[:1], zero), ("h", zero[:, None], zero)]
     for argument, h, c in (*hidden, ("c", zero, zero[:, None])):
         with pytest.raises(ValueError, match=f"^{argument}: shape "):
-            cells.CELLS[name](one_layer(name), given, h, c)
+            cells.CELLS[name](one_layer(name), step_input, h, c)
 
 
 def test_a_longer_past_changes_nothing() -> None:

@@ -53,12 +53,12 @@ def test_structured_update_unit_by_unit(regime: str, seed: int, n: int, chunk: i
     out, cell, i_unit, f_unit = np.split(logits[2 * n :], 4)
     total = 0.0
     for k in range(n):
-        opened, forget = (sum(part[: k + 1]) / sum(part) for part in exponentials)
+        input_cumax, forget = (sum(part[: k + 1]) / sum(part) for part in exponentials)
         total += forget / n
         for unit in range(k * chunk, (k + 1) * chunk):
             f, i, o = (1 / (1 + np.exp(-z[unit])) for z in (f_unit, i_unit, out))
-            overlap = forget * (1 - opened)
-            new = (f * overlap + forget - overlap) * c[unit] + (i * overlap + 1 - opened - overlap) * math.tanh(
+            overlap = forget * (1 - input_cumax)
+            new = (f * overlap + forget - overlap) * c[unit] + (i * overlap + 1 - input_cumax - overlap) * math.tanh(
                 cell[unit]
             )
             assert c_new[unit] == pytest.approx(new, rel=1e-10, abs=1e-12)

@@ -120,8 +120,8 @@ def test_causal(seed: int, lengths: list[int]) -> None:
         vectors.append(inner.vectors)
     before = action_logps(CONFIG, p, sentences, trees, vectors)
     other = [*sentences[:-1], np.append(sentences[-1][:-1], (sentences[-1][-1] + 1) % 5)]
-    moved = [*vectors[:-1], {(i, j): x + (j == lengths[-1] - 1) for (i, j), x in vectors[-1].items()}]
-    after = action_logps(CONFIG, p, other, trees, moved)
+    other_vectors = [*vectors[:-1], {(i, j): x + (j == lengths[-1] - 1) for (i, j), x in vectors[-1].items()}]
+    after = action_logps(CONFIG, p, other, trees, other_vectors)
     last = sum(2 * n - 1 for n in lengths[:-1]) + post_order(trees[-1]).index((lengths[-1] - 1, lengths[-1] - 1))
     assert (before[:last] == after[:last]).all() and before[last] != after[last]
 

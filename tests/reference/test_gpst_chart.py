@@ -81,13 +81,13 @@ def test_steps(order: list[int], window: int) -> None:
     assert [span for step in chart.steps for span in step] == sorted(
         chart.cells, key=lambda s: (next(t for t, step in enumerate(chart.steps) if s in step), s[1] - s[0], s)
     )
-    done = {(i, i) for i in range(n)}
+    spans = {(i, i) for i in range(n)}
     for t, step in enumerate(chart.steps):
-        last = set(chart.steps[t - 1]) if t else done
+        last = set(chart.steps[t - 1]) if t else spans
         for i, j in step:
             parts = {part for k in chart.cells[i, j] for part in ((i, k), (k + 1, j))}
-            assert parts <= done and parts & last
-        done |= set(step)
+            assert parts <= spans and parts & last
+        spans |= set(step)
     assert n == 1 or chart.steps[-1] == [(0, n - 1)]
     heights = {(i, i): 0 for i in range(n)}
     for i, k, j in sorted(tree_of(order), key=lambda split: split[2] - split[0]):

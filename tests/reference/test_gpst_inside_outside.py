@@ -18,7 +18,7 @@ from refimpl.layers import erf_gelu, gelu
 from tests.fixtures.gpst_models import composition_shapes
 
 D, HEADS = 4, 2
-drawn = given(
+cases = given(
     seed=seeds, n=st.integers(1, 6), window=st.integers(1, 6), regime=st.sampled_from(["unit", "tied", "huge"])
 )
 
@@ -48,9 +48,10 @@ def pair(p: dict[str, np.ndarray], name: str, a: np.ndarray, b: np.ndarray, role
     rows, k = [a, b], 0
     while f"{name}.{k}.role" in p:
         layer = f"{name}.{k}"
-        seen = [row + p[f"{layer}.role"][r] for row, r in zip(rows, (0, role), strict=True)]
+        inputs = [row + p[f"{layer}.role"][r] for row, r in zip(rows, (0, role), strict=True)]
         q, key = (
-            [x @ p[f"{layer}.attention.{m}"] + p[f"{layer}.attention.{m}_bias"] for x in seen] for m in ("query", "key")
+            [x @ p[f"{layer}.attention.{m}"] + p[f"{layer}.attention.{m}_bias"] for x in inputs]
+            for m in ("query", "key")
         )
         v = [x @ p[f"{layer}.attention.value"] + p[f"{layer}.attention.value_bias"] for x in rows]
         after = []
@@ -139,7 +140,7 @@ def test_order_of_parts(seed: int) -> None:
     np.testing.assert_allclose(compose(a, b, equal, HEADS), compose(b, a, equal, HEADS), atol=1e-12)
 
 
-@drawn
+@cases
 def test_by_definition(seed: int, n: int, window: int, regime: str) -> None:
     """IO-3 L1, L3 and L4, IO-4 L1, L3 and L4."""
     p, leaves, chart = drawn_parameters(seed), floats(regime, seed, n, D), drawn_chart(seed, n, window)
@@ -158,7 +159,7 @@ def test_by_definition(seed: int, n: int, window: int, regime: str) -> None:
         assert all((x == inside(leaves, full, p, HEADS).vectors[span]).all() for span, x in inner.vectors.items())
 
 
-@drawn
+@cases
 def test_own_words_only(seed: int, n: int, window: int, regime: str) -> None:
     """IO-3 L2."""
     p, leaves = drawn_parameters(seed), floats(regime, seed, n, D)
@@ -172,32 +173,32 @@ def test_own_words_only(seed: int, n: int, window: int, regime: str) -> None:
     assert all((x == after.vectors[i, j]).all() for (i, j), x in before.vectors.items() if j < n - 1)
 
 
-@drawn
+@cases
 def test_other_words_only(seed: int, n: int, window: int, regime: str) -> None:
     """IO-4 L2."""
     p, leaves, chart = drawn_parameters(seed), floats(regime, seed, n, D), drawn_chart(seed, n, window)
     before = outside(inside(leaves, chart, p, HEADS), chart, p, HEADS)[0]
     for t in range(n):
-        changed = leaves.copy()
-        changed[t] += 1
-        after = outside(inside(changed, chart, p, HEADS), chart, p, HEADS)[0]
+        other_leaves = leaves.copy()
+        other_leaves[t] += 1
+        after = outside(inside(other_leaves, chart, p, HEADS), chart, p, HEADS)[0]
         assert all((x == after[i, j]).all() for (i, j), x in before.items() if i <= t <= j)
 
 
-@drawn
+@cases
 def test_constant_weights(seed: int, n: int, window: int, regime: str) -> None:
     """IO-3 L5."""
     p, leaves, chart = drawn_parameters(seed), floats(regime, seed, n, D), drawn_chart(seed, n, window)
     inner = inside(leaves, chart, p, HEADS)
     other = p | {name: x + 1 for name, x in p.items() if name.startswith("inside")}
-    for used in (p, other):
-        again = inside(leaves, chart, used, HEADS, inner.weights)
+    for parameters in (p, other):
+        again = inside(leaves, chart, parameters, HEADS, inner.weights)
         assert all((x == again.vectors[span]).all() for span, x in inner.vectors.items())
         assert again.heights == inner.heights
     assert n < 2 or any((s != again.scores[span]).any() for span, s in inner.scores.items())
 
 
-@drawn
+@cases
 def test_heights(seed: int, n: int, window: int, regime: str) -> None:
     """IO-6 L1 and L2."""
     p, leaves = drawn_parameters(seed), floats(regime, seed, n, D)

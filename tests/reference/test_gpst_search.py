@@ -141,8 +141,8 @@ def test_any_words(n: int, vocabulary: int) -> None:
     assert all(a >= b for a, b in zip([0.0, *prefix_logps[:-1]], prefix_logps, strict=True))
     few, _ = search_texts(model, 3, n)
     assert all(h.logp == pytest.approx(expected[h.actions]) for h in few)
-    ended, _ = search_texts(model, 10**6, n, end=0)
-    for words in (words_of(h.actions) for h in ended):
+    end_hypotheses, _ = search_texts(model, 10**6, n, end=0)
+    for words in (words_of(h.actions) for h in end_hypotheses):
         assert 0 not in words[:-1] and (words[-1] == 0 or len(words) == n)
 
 
@@ -191,8 +191,8 @@ def test_samples() -> None:
         actions = draw_text(model, 4, 3, seed, prefix)
         words = [a for a in actions if a >= 0]
         assert words[:3] == prefix and len(words) == 6 and actions in partial_parses(words)
-        ended = draw_text(model, 4, 6, seed, end=1)
-        assert 1 not in ended[:-1] and (ended[-1] == 1 or len([a for a in ended if a >= 0]) == 6)
+        text = draw_text(model, 4, 6, seed, end=1)
+        assert 1 not in text[:-1] and (text[-1] == 1 or len([a for a in text if a >= 0]) == 6)
 
 
 def answer(comp: float, gen: float, words: list[float]) -> Model:

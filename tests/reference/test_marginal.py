@@ -84,13 +84,16 @@ def proposals(draw: st.DrawFn) -> tuple[list[Tree], list[list[float]]]:
     sharpness = draw(st.sampled_from([0.0, 1.0, 300.0]))
     following: dict[tuple[str, ...], dict[str, float]] = {}
     for tree in trees:
-        done = tuple(actions(tree))
-        for i, action in enumerate(done):
-            following.setdefault(done[:i], {})[action] = rng.standard_normal() * sharpness
+        sequence = tuple(actions(tree))
+        for i, action in enumerate(sequence):
+            following.setdefault(sequence[:i], {})[action] = rng.standard_normal() * sharpness
     for events in following.values():
         total = np.logaddexp.reduce([*events.values(), rng.standard_normal()])
         events.update({action: -INF if rng.random() < 0.05 else float(x - total) for action, x in events.items()})
-    logps = [[following[done[:i]][done[i]] for i in range(len(done))] for done in (tuple(actions(t)) for t in trees)]
+    logps = [
+        [following[sequence[:i]][sequence[i]] for i in range(len(sequence))]
+        for sequence in (tuple(actions(t)) for t in trees)
+    ]
     return trees, logps
 
 

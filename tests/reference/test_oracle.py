@@ -71,15 +71,15 @@ def test_memory_by_definition(sequence: list[str]) -> None:
     types = double_closing(sequence)[1]
     sets, depth = brute.attend_sets(types), stack_compose.depths(types)
     for length, size in product((1, 2, 3, 5), (0, 1, 2, 4, 6)):
-        held = brute.memories(types, length, size)
+        memories = brute.memories(types, length, size)
         before = [-1] * size
         for tau, segment in enumerate(segments.segments(types, length, size)):
             inside = list(range(tau * length, min((tau + 1) * length, len(types))))
-            assert [j for j in before if j >= 0] == held[tau]
+            assert [j for j in before if j >= 0] == memories[tau]
             columns = before + inside + [-1] * (length - len(inside))
             for x, i in enumerate(inside):
-                seen = {columns[c] for c in np.flatnonzero(segment.mask[x])}
-                assert seen == set(sets[i]) & set(held[tau] + inside)
+                positions = {columns[c] for c in np.flatnonzero(segment.mask[x])}
+                assert positions == set(sets[i]) & set(memories[tau] + inside)
                 for c in np.flatnonzero(segment.mask[x]):
                     assert segment.relative[x, c] == depth[i] - depth[columns[c]]
             assert not segment.mask[len(inside) :].any()
@@ -144,12 +144,12 @@ def test_spans_end_at_greater_distances(distances: list[int]) -> None:
         end = next((t for t in range(i + 1, n) if distances[t] > d), n) - 1
         start = next((t for t in range(i - 1, -1, -1) if distances[t] >= d), -1) + 1
         expected["biased"] |= {(start, end), (i, end)}
-        cut = next((t for t in range(i - 1, 0, -1) if distances[t] >= d), 0)
-        expected["unbiased"] |= {(cut, end)} if i else set()
+        first = next((t for t in range(i - 1, 0, -1) if distances[t] >= d), 0)
+        expected["unbiased"] |= {(first, end)} if i else set()
     words = [f"w{i}" for i in range(n)]
-    for split, wanted in expected.items():
+    for split, pairs in expected.items():
         tree = distance_trees(words, distances, split)
-        assert {(i, j) for _, i, j in spans(tree) if i < j} == {(i, j) for i, j in wanted if i < j}
+        assert {(i, j) for _, i, j in spans(tree) if i < j} == {(i, j) for i, j in pairs if i < j}
         stretched = distance_trees(words, [math.exp(d) - 50 for d in distances], split)
         assert tree == stretched
 
@@ -172,8 +172,8 @@ def test_binary_trees_are_counted(n: int) -> None:
 
 def chart_parameters(seed: int, d: int, sharpness: float) -> dict[str, np.ndarray]:
     shapes = cky_pooling.parameter_shapes(d)
-    drawn = {name: floats("unit", seed + k, *shape) for k, (name, shape) in enumerate(shapes.items())}
-    return drawn | {"w": sharpness * drawn["w"]}
+    parameters = {name: floats("unit", seed + k, *shape) for k, (name, shape) in enumerate(shapes.items())}
+    return parameters | {"w": sharpness * parameters["w"]}
 
 
 drawn_charts = given(

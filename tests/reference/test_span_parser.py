@@ -67,11 +67,11 @@ def test_all_trees(size: tuple[int, int], regime: str, seed: int, forbidden: flo
 def test_root_constant(n: int, regime: str, seed: int) -> None:
     """SP-2 L3: log Z moves with it; marginals and the order of trees stay."""
     scores = drawn(regime, seed, n, 2)
-    moved = scores.copy()
-    moved[0, -1] += 5.0
-    assert span_parser.span_logz(moved) == pytest.approx(span_parser.span_logz(scores) + 5)
-    np.testing.assert_allclose(span_parser.marginals(moved), span_parser.marginals(scores), atol=1e-9)
-    for (a, _), (b, _) in zip(span_parser.best_trees(scores, 9), span_parser.best_trees(moved, 9), strict=True):
+    other_scores = scores.copy()
+    other_scores[0, -1] += 5.0
+    assert span_parser.span_logz(other_scores) == pytest.approx(span_parser.span_logz(scores) + 5)
+    np.testing.assert_allclose(span_parser.marginals(other_scores), span_parser.marginals(scores), atol=1e-9)
+    for (a, _), (b, _) in zip(span_parser.best_trees(scores, 9), span_parser.best_trees(other_scores, 9), strict=True):
         assert b == pytest.approx(a + 5)
 
 

@@ -76,21 +76,21 @@ def test_enough_memory_hides_the_segments(variant: str, types: list[ActionType],
     """TG-5 L1: unrestricted parts read distances by column, and need the memory that keeps them."""
     fields = {"memory": "shift"} | CHANGES[variant] if "free" in variant else CHANGES[variant]
     whole = make_config(**fields, segment_length=len(types), memory_length=0)
-    cut = make_config(**fields, segment_length=length, memory_length=len(types))
+    segmented_config = make_config(**fields, segment_length=length, memory_length=len(types))
     parameters, inputs = make_parameters(whole, seed), make_inputs(types, seed)
     expected = token_logps(whole, parameters, *inputs)
-    np.testing.assert_allclose(token_logps(cut, parameters, *inputs), expected, rtol=1e-10)
+    np.testing.assert_allclose(token_logps(segmented_config, parameters, *inputs), expected, rtol=1e-10)
 
 
 @given(types=position_types(6), seed=seeds, length=st.integers(1, 5))
 def test_memory_as_deep_as_the_stack_is_enough(types: list[ActionType], seed: int, length: int) -> None:
     """TG-5 L2."""
-    deepest = max(len(allowed) for allowed, a in zip(attend_sets(types), types, strict=True) if a != CNT1)
+    deepest = max(len(positions) for positions, a in zip(attend_sets(types), types, strict=True) if a != CNT1)
     whole = make_config(segment_length=len(types), memory_length=0)
-    cut = make_config(segment_length=length, memory_length=deepest)
+    segmented_config = make_config(segment_length=length, memory_length=deepest)
     parameters, inputs = make_parameters(whole, seed), make_inputs(types, seed)
     expected = token_logps(whole, parameters, *inputs)
-    np.testing.assert_allclose(token_logps(cut, parameters, *inputs), expected, rtol=1e-10)
+    np.testing.assert_allclose(token_logps(segmented_config, parameters, *inputs), expected, rtol=1e-10)
 
 
 @given(types=position_types(6), seed=seeds, n_layers=st.integers(1, 3), data=st.data())
@@ -101,12 +101,12 @@ def test_blocked_information_does_not_flow(
     config = make_config(n_layers=n_layers, segment_length=len(types), memory_length=0)
     parameters, (ids, type_array, labels) = make_parameters(config, seed), make_inputs(types, seed)
     j = data.draw(st.integers(0, len(types) - 1), label="changed position")
-    changed = ids.copy()
-    changed[j] = (ids[j] + 1) % 5
+    other_ids = ids.copy()
+    other_ids[j] = (ids[j] + 1) % 5
     before = token_logps(config, parameters, ids, type_array, labels)
-    after = token_logps(config, parameters, changed, type_array, labels)
-    reached = np.linalg.matrix_power(attention_mask(types).astype(int), n_layers)[:, j] > 0
-    np.testing.assert_array_equal(before[~reached], after[~reached])
+    after = token_logps(config, parameters, other_ids, type_array, labels)
+    is_reached = np.linalg.matrix_power(attention_mask(types).astype(int), n_layers)[:, j] > 0
+    np.testing.assert_array_equal(before[~is_reached], after[~is_reached])
 
 
 @pytest.mark.parametrize(("n_layers", "last"), [(1, 4), (2, 7), (3, 8)])
@@ -114,10 +114,10 @@ def test_a_closed_constituent_is_felt_through_its_composition(n_layers: int, las
     """TG-3 L2: each layer carries a word one composition further; 2 layers for a word at depth 3 (section 2.3)."""
     config = make_config(n_layers=n_layers, segment_length=9)
     parameters, (ids, type_array, labels) = make_parameters(config, 0), make_inputs(SENTENCE, 0)
-    changed = ids.copy()
-    changed[3] = (ids[3] + 1) % 5
+    other_ids = ids.copy()
+    other_ids[3] = (ids[3] + 1) % 5
     before = token_logps(config, parameters, ids, type_array, labels)
-    after = token_logps(config, parameters, changed, type_array, labels)
+    after = token_logps(config, parameters, other_ids, type_array, labels)
     assert np.flatnonzero(before != after).tolist() == list(range(3, last + 1))
 
 
@@ -147,8 +147,8 @@ def test_distinct_attention_with_equal_parameters_changes_nothing(types: list[Ac
     distinct = make_config(distinct_attention=True)
     np.testing.assert_array_equal(token_logps(distinct, parameters | second, *inputs), expected)
     other = {name: -x for name, x in second.items() if ".compose_attention.output" in name}
-    changed = token_logps(distinct, parameters | second | other, *inputs) != expected
-    assert changed.any() == (CNT1 in types)
+    is_changed = token_logps(distinct, parameters | second | other, *inputs) != expected
+    assert is_changed.any() == (CNT1 in types)
 
 
 @given(types=position_types(6), seed=seeds, length=st.integers(1, 5))

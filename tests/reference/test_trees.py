@@ -22,8 +22,8 @@ from refimpl.trees import (
 
 def test_types() -> None:
     """TREE-1."""
-    written = [START, "(NP", "bird", "NP)", "-LRB-", "a-b"]
-    assert [action_type(a).name for a in written] == ["ONT", "ONT", "T", "CNT1", "T", "T"]
+    symbols = [START, "(NP", "bird", "NP)", "-LRB-", "a-b"]
+    assert [action_type(a).name for a in symbols] == ["ONT", "ONT", "T", "CNT1", "T", "T"]
     assert [int(t) for t in ActionType] == [0, 1, 2, 3]
 
 

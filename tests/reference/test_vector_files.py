@@ -70,11 +70,11 @@ def test_functions_agree_with_their_vectors(name: str) -> None:
     assert vectors
     for vector in vectors:
         try:
-            got = FUNCTIONS[name](**value(vector["inputs"]))
+            result = FUNCTIONS[name](**value(vector["inputs"]))
         except ValueError as error:
             assert vector["error"].removeprefix("ValueError: ") in str(error), vector["id"]
         else:
-            assert agrees(got, vector["expect"]), vector["id"]
+            assert agrees(result, vector["expect"]), vector["id"]
 
 
 def test_wrong_answers_do_not_agree() -> None:
@@ -85,8 +85,8 @@ def test_wrong_answers_do_not_agree() -> None:
 
 def test_the_manifest_names_every_file() -> None:
     assert MANIFEST["format"] == "grove-vectors" and MANIFEST["version"] == 1
-    found = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*/*.json"))
-    assert MANIFEST["files"] == found, "run: make vectors"
+    paths = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*/*.json"))
+    assert MANIFEST["files"] == paths, "run: make vectors"
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["id"])

@@ -62,8 +62,8 @@ def test_exact_marginals(labels: str, n: int, max_open: int, max_opens: int) -> 
     model, sentence = drawn_model(n, symbols), drawn_words(n, n)
     parses, prefix_logps = search(model, symbols, sentence, limits)
     for t in range(n):
-        begun = beginnings(all_trees(sentence[: t + 1], labels, limits))
-        assert prefix_logps[t] == pytest.approx(total([logp_of(model, symbols, a) for a in begun]), rel=1e-10)
+        prefixes = beginnings(all_trees(sentence[: t + 1], labels, limits))
+        assert prefix_logps[t] == pytest.approx(total([logp_of(model, symbols, a) for a in prefixes]), rel=1e-10)
     expected = {tuple(actions(tree)) for tree in all_trees(sentence, labels, limits)}
     assert {h.actions for h in parses} == expected and len(parses) == len(expected)
     assert [h.logp for h in parses] == sorted((h.logp for h in parses), reverse=True)
@@ -75,16 +75,16 @@ def test_exact_marginals(labels: str, n: int, max_open: int, max_opens: int) -> 
 def test_possible_actions_build_all_trees(labels: str, n: int, max_open: int, max_opens: int) -> None:
     """WS-5 L2 and L3: all that is possible, one action after another, makes all trees and no others."""
     limits, symbols = Limits(1, max_open=max_open, max_opens=max_opens), symbols_of(labels)
-    sentence, built = drawn_words(0, n), set()
+    sentence, trees = drawn_words(0, n), set()
     agenda: list[tuple[str, ...]] = [()]
     while agenda:
-        begun = agenda.pop()
-        can, complete = possible_actions(begun, symbols, limits, sentence), begun and not n_open(begun)
+        prefix = agenda.pop()
+        can, complete = possible_actions(prefix, symbols, limits, sentence), prefix and not n_open(prefix)
         assert bool(can) != bool(complete) and can == sorted(can)
-        agenda += [(*begun, symbols[i]) for i in can]
+        agenda += [(*prefix, symbols[i]) for i in can]
         if complete:
-            built.add(tree_from_actions(begun))
-    assert built == set(all_trees(sentence, labels, limits))
+            trees.add(tree_from_actions(prefix))
+    assert trees == set(all_trees(sentence, labels, limits))
 
 
 @given(seeds, st.integers(1, 6), st.integers(1, 6), st.integers(1, 6), st.integers(0, 3), st.integers(1, 4))
@@ -98,10 +98,10 @@ def test_narrow_beams(seed: int, n: int, beam: int, word_beam: int, fast_track: 
     for h in parses:
         tree = tree_from_actions(h.actions)
         assert words(tree) == sentence and h.logp == pytest.approx(logp_of(model, symbols, h.actions))
-        opened = np.cumsum(
+        depths = np.cumsum(
             [(action_type(a) == ActionType.ONT) - (action_type(a) == ActionType.CNT1) for a in h.actions]
         )
-        assert opened.max() <= max_open
+        assert depths.max() <= max_open
     assert search(model, symbols, sentence, limits) == (parses, prefix_logps)
     greedy, best = Limits(1, max_open=max_open, max_opens=2), tuple[str, ...]()
     while can := possible_actions(best, symbols, greedy, sentence):
@@ -129,11 +129,11 @@ def test_samples() -> None:
     model, limits = drawn_model(5, symbols), Limits(4, max_open=3)
     assert len({draw_text(model, symbols, Limits(1), 4, seed) for seed in range(20)}) == 1
     first = Counter(draw_text(model, symbols, limits, 1, seed) for seed in range(2000))
-    logps = {begun: logp_of(model, symbols, begun) for begun in first}
-    assert len(logps) == 4 and all(sum(action_type(a) == ActionType.T for a in begun) == 1 for begun in logps)
-    for begun, logp in logps.items():
+    logps = {prefix: logp_of(model, symbols, prefix) for prefix in first}
+    assert len(logps) == 4 and all(sum(action_type(a) == ActionType.T for a in prefix) == 1 for prefix in logps)
+    for prefix, logp in logps.items():
         p = math.exp(logp - total(list(logps.values())))
-        assert abs(first[begun] - 2000 * p) < 4 * math.sqrt(2000 * p * (1 - p)) + 1
+        assert abs(first[prefix] - 2000 * p) < 4 * math.sqrt(2000 * p * (1 - p)) + 1
     for seed in range(20):
         text = draw_text(model, symbols, limits, 3, seed, ["c", "a"])
         assert [a for a in text if a in WORDS][:2] == ["c", "a"]

@@ -80,26 +80,26 @@ def test_a_word_ends_with_its_last_piece(backend: ModuleType) -> None:
     model = Model(Path("run"), config, on_device(backend, parameters_of(config)), vocabulary, None)
     [computed] = word_prefix_logps(backend, [model], corpus, [len(trees)])
     ends = np.cumsum([len(vocabulary.encode_words([word])) for word in spoken]).tolist()
-    reached: list[dict[bytes, float]] = [{} for _ in spoken]
+    word_prefixes: list[dict[bytes, float]] = [{} for _ in spoken]
     for tree, logps in enumerate(score.event_logps(backend, [model], corpus)):
         ids = corpus[tree]
         pieces = np.flatnonzero(vocabulary.type_of[ids] == ActionType.T)
         for word, end in enumerate(ends):
             last = pieces[end - 1]
-            reached[word][ids[: last + 1].tobytes()] = logps[: last + 1].sum()
-    expected = [marginal.sentence_logp(list(prefixes.values())) for prefixes in reached]
+            word_prefixes[word][ids[: last + 1].tobytes()] = logps[: last + 1].sum()
+    expected = [marginal.sentence_logp(list(prefixes.values())) for prefixes in word_prefixes]
     np.testing.assert_allclose(computed, expected, rtol=1e-10)
 
 
 def test_bad_proposals_are_named(backend: ModuleType) -> None:
     model = model_of(backend, VARIANTS["txl_cc"])
     words = replace(model, config=replace(model.config, model="txl_terminals"))
-    mixed = [Tree("S", ("a", "b")), Tree("S", ("a", "c")), Tree("S", ("a",))]
+    proposals = [Tree("S", ("a", "b")), Tree("S", ("a", "c")), Tree("S", ("a",))]
     for models, trees, groups, reason in (
-        ([words], mixed, [3], "run: a model of words needs no proposals"),
-        ([model], mixed[:2], [2], "sentence 1: proposals over different words"),
-        ([model], mixed[1:], [2], "sentence 1: proposals over different words"),
-        ([model], mixed, [1, 0, 2], "sentence 2: no proposals"),
+        ([words], proposals, [3], "run: a model of words needs no proposals"),
+        ([model], proposals[:2], [2], "sentence 1: proposals over different words"),
+        ([model], proposals[1:], [2], "sentence 1: proposals over different words"),
+        ([model], proposals, [1, 0, 2], "sentence 2: no proposals"),
     ):
         with pytest.raises(ValueError, match=f"^{reason}$"):
             list(word_prefix_logps(backend, models, encode_trees(trees, VOCABULARY), groups))

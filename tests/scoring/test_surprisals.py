@@ -41,34 +41,34 @@ MODEL = Model(Path("x"), CONFIG, {}, Words(KNOWN, "<unk>"), None, language_model
 
 def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of every item that can be read, condition after condition; the progress sees them all."""
-    asked: list[Sequence[str]] = []
-    seen: list[int] = []
+    texts: list[Sequence[str]] = []
+    counts: list[int] = []
 
     def bits(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **_: Any) -> Iterator[list[float]]:
         for words in sentences:
-            asked.append(words)
+            texts.append(words)
             yield [float(len(word)) for word in words]
 
     def progress(surprisals: Iterator[list[float]], count: int) -> Iterator[list[float]]:
-        seen.append(count)
+        counts.append(count)
         return surprisals
 
     monkeypatch.setattr(syntaxgym, "bits_of_words", bits)
     (tmp_path / "toy.json").write_text(json.dumps(suite()))
-    read, ops = read_suite(tmp_path / "toy.json"), accel.load("cpu")
-    outcomes = suite_outcomes(ops, MODEL, [read], progress=progress)  # type: ignore[arg-type]
-    assert [" ".join(words) for words in asked] == [
+    toy_suite, ops = read_suite(tmp_path / "toy.json"), accel.load("cpu")
+    outcomes = suite_outcomes(ops, MODEL, [toy_suite], progress=progress)  # type: ignore[arg-type]
+    assert [" ".join(words) for words in texts] == [
         "the dog near it sees me", "the dog see me", "dogs near it see", "dogs sees",
     ]  # fmt: skip
-    assert seen == [4] and unknown_words(MODEL, [read]) == (4, 16)  # it, twice, and dogs, twice
+    assert counts == [4] and unknown_words(MODEL, [toy_suite]) == (4, 16)  # it, twice, and dogs, twice
     first, second = outcomes["number_toy"]
     assert first == Outcome(1, (False,), bits={"match": {1: 6, 2: 6, 3: 6}, "mismatch": {1: 6, 2: 0, 3: 5}})
     assert second == Outcome(4, (True,), bits={"match": {1: 4, 2: 6, 3: 3}, "mismatch": {1: 4, 2: 0, 3: 4}})
     closed = Model(Path("x"), CONFIG, {}, Words(("<eos>", *KNOWN[2:], "it")), None, language_model)
-    outcomes = suite_outcomes(ops, closed, [read])
+    outcomes = suite_outcomes(ops, closed, [toy_suite])
     assert outcomes["number_toy"][0] == first
     reason = "condition 'match': the word 'dogs' is not in the closed vocabulary of 8 words"
-    assert outcomes["number_toy"][1] == Outcome(4, skipped=reason) and unknown_words(closed, [read]) == (0, 10)
+    assert outcomes["number_toy"][1] == Outcome(4, skipped=reason) and unknown_words(closed, [toy_suite]) == (0, 10)
 
 
 def test_surprisals_of_nan_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,28 +133,28 @@ def test_trees_with_unknown_labels_are_the_parsers(monkeypatch: pytest.MonkeyPat
 
 def test_a_tree_with_an_unknown_label_has_no_probability(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others of its sentence stay, as a model that learned from a parser's best trees needs."""
-    label, read = VOCABULARY.labels[0], list[Tree]()
-    known, unseen = Tree(label, ("a",)), Tree(label, (Tree("UNSEEN", ("a",)),))
+    label, inputs = VOCABULARY.labels[0], list[Tree]()
+    known_tree, unseen_tree = Tree(label, ("a",)), Tree(label, (Tree("UNSEEN", ("a",)),))
 
     def encode(trees: Iterator[Tree], *_: Any) -> None:
-        read.extend(trees)
+        inputs.extend(trees)
         raise VocabularyError("enough")
 
     grammar = Model(Path("tg"), SURE, {}, VOCABULARY, Reading(), transformer_grammar)
-    monkeypatch.setattr(proposal_surprisals, "propose", lambda *_, **__: [[(unseen, 0.0), (known, -1.0)]])
+    monkeypatch.setattr(proposal_surprisals, "propose", lambda *_, **__: [[(unseen_tree, 0.0), (known_tree, -1.0)]])
     monkeypatch.setattr(proposal_surprisals, "encode_trees", encode)
     with pytest.raises(ValueError, match="enough"):
         next(proposal_surprisals.proposal_surprisals(accel.load("cpu"), grammar, MODEL, [["a"]], 2))
-    assert read == [known]
+    assert inputs == [known_tree]
 
 
 @pytest.mark.parametrize(("positions", "most"), [(9, 4), (8, 4), (7, 2), (6, 2), (5, 0)])
 def test_lines_before_a_line_are_whole(positions: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as the model has positions for, beside the line itself and its start."""
-    lines, seen = [[7, 7], [8, 8], [9, 9, 9]], []
+    lines, all_contexts = [[7, 7], [8, 8], [9, 9, 9]], []
 
     def bits(*_: Any, contexts: list[list[list[int]]], **__: Any) -> Iterator[list[float]]:
-        seen.extend(contexts)
+        all_contexts.extend(contexts)
         yield from ([1.0] * len(line) for line in lines)
 
     monkeypatch.setattr(
@@ -163,15 +163,15 @@ def test_lines_before_a_line_are_whole(positions: int, most: int, monkeypatch: p
     monkeypatch.setattr(surprisals, "surprisals", bits)
     model = Model(Path("x"), SimpleNamespace(n_positions=positions), {}, None, None, None)
     list(surprisals.bits_after_lines(accel.load("cpu"), model, lines, [0, 0, 0], 2))
-    assert sum(map(len, seen[2])) == most and seen[0] == []
+    assert sum(map(len, all_contexts[2])) == most and all_contexts[0] == []
 
 
 def test_a_gpst_is_searched_with_twenty(monkeypatch: pytest.MonkeyPatch) -> None:
     """The usual beam of the function that reads lines by themselves is that of the one that reads them in turn."""
-    seen = []
+    all_limits = []
 
     def bits(ops: ModuleType, model: Model, tokens: list[list[int]], limits: Limits, **_: Any) -> Iterator[list[float]]:
-        seen.append(limits)
+        all_limits.append(limits)
         yield from ([1.0] * len(line) for line in tokens)
 
     monkeypatch.setattr(surprisals, "encode_words", lambda model, words, generated: [[word] for word in words])
@@ -182,4 +182,4 @@ def test_a_gpst_is_searched_with_twenty(monkeypatch: pytest.MonkeyPatch) -> None
     list(surprisals.bits_of_words(ops, model, lines))
     list(surprisals.bits_of_tokens(ops, model, lines))
     list(surprisals.bits_after_lines(ops, model, lines, [0], 1))
-    assert seen == [Limits(20, one_pool=True)] * 3
+    assert all_limits == [Limits(20, one_pool=True)] * 3

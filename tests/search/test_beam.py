@@ -71,8 +71,8 @@ def test_of_equals_the_first_goes_on(beam: int) -> None:
 
     def tied(seed: int):
         def step_logp(tokens: list[int]) -> np.ndarray:
-            drawn = np.random.default_rng([seed, len(tokens), *tokens]).integers(1, 4, 40)
-            return -1.0 * drawn  # sums of whole numbers, so that no rounding parts equals
+            numbers = np.random.default_rng([seed, len(tokens), *tokens]).integers(1, 4, 40)
+            return -1.0 * numbers  # sums of whole numbers, so that no rounding parts equals
 
         return step_logp
 
@@ -87,8 +87,8 @@ def test_translation_is_the_reference(backend: ModuleType, gate: str) -> None:
     config = config_of(gate)
     parameters, draw = parameters_of(config), np.random.default_rng(2)
     sources = [draw.integers(3, 11, n).astype(np.int32) for n in (4, 1, 3)]
-    held = on_device(backend, parameters)
-    translations = translate(backend, config, held, sources, beam=3, extra_length=2, batch_size=2)
+    device_parameters = on_device(backend, parameters)
+    translations = translate(backend, config, device_parameters, sources, beam=3, extra_length=2, batch_size=2)
     for source, tokens in zip(sources, translations, strict=True):
         encoded = reference.encode(parameters, np.append(source, END_ID), config.n_heads)
 

@@ -43,8 +43,8 @@ def test_steps_are_the_events_of_trees(backend: ModuleType, ensemble: str) -> No
     """One action after another as all at once; at every step what the reference makes of the members."""
     models, tree = members(), TREES[8]
     [expected] = event_logps(CPU, models, encode_trees([tree], VOCABULARY), ensemble=ensemble)
-    held = [replace(model, parameters=on_device(backend, model.parameters)) for model in models]
-    steps, alone = EnsembleSteps(backend, held, ensemble), [EnsembleSteps(backend, [model]) for model in held]
+    copies = [replace(model, parameters=on_device(backend, model.parameters)) for model in models]
+    steps, alone = EnsembleSteps(backend, copies, ensemble), [EnsembleSteps(backend, [model]) for model in copies]
     states, states_alone = steps.begin(1), [one.begin(1) for one in alone]
     for last, action, logp in zip(
         [START_ID, *VOCABULARY.encode(tree)], VOCABULARY.encode(tree), expected, strict=False
@@ -75,8 +75,8 @@ def test_a_search_is_the_reference_with_an_ensemble(ensemble: str) -> None:
     words = [VOCABULARY.symbols[i] for i in tokens]
     model = reference.tree_actions(together, VOCABULARY.symbols, reference_limits(limits), words)
     expected = reference.surprisals(model, reference_limits(limits), len(words))
-    got = next(surprisals(CPU, models[0], [tokens], limits, others=models[1:], ensemble=ensemble))
-    assert got == pytest.approx(expected, rel=1e-8)
+    bits = next(surprisals(CPU, models[0], [tokens], limits, others=models[1:], ensemble=ensemble))
+    assert bits == pytest.approx(expected, rel=1e-8)
 
 
 def test_models_that_make_no_ensemble_are_named() -> None:

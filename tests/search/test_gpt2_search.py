@@ -37,25 +37,25 @@ def test_surprisals_are_those_of_the_model(backend: ModuleType) -> None:
     draw = np.random.default_rng(2)
     texts = [draw.integers(0, V, n).tolist() for n in (1, 7, 3)]
     contexts = [[], [[3, 1], [4]], [[1, 5, 9, 2, 6, 5, 3, 5, 8]]]
-    held = backend, model_on(backend, MODEL)
+    arguments = backend, model_on(backend, MODEL)
     for beam in (1, 3):
-        for text, bits in zip(texts, surprisals(*held, texts, limits(beam)), strict=True):
+        for text, bits in zip(texts, surprisals(*arguments, texts, limits(beam)), strict=True):
             close(bits, -logps_of(text) / np.log(2))
     for text, context, bits in zip(
-        texts, contexts, surprisals(*held, texts, limits(1), contexts=contexts), strict=True
+        texts, contexts, surprisals(*arguments, texts, limits(1), contexts=contexts), strict=True
     ):
         before = [i for sentence in context for i in sentence]
         close(bits, -logps_of([*before, *text])[len(before) :] / np.log(2))
 
 
 def test_the_most_probable_word_is_drawn(backend: ModuleType) -> None:
-    held = backend, model_on(backend, MODEL)
+    arguments = backend, model_on(backend, MODEL)
     for seed in (0, 1):
-        *_, drawn = islice(sample(*held, limits(1), seed=seed, context=[[3, 1], [4]]), 6)
+        *_, text = islice(sample(*arguments, limits(1), seed=seed, context=[[3, 1], [4]]), 6)
         for place in range(6):
-            begun = [3, 1, 4, *drawn[:place]]
-            best = max(range(V), key=lambda word: float(host(logps_of([*begun, word]))[-1]))
-            assert drawn[place] == best
+            prefix = [3, 1, 4, *text[:place]]
+            best = max(range(V), key=lambda word: float(host(logps_of([*prefix, word]))[-1]))
+            assert text[place] == best
 
 
 def test_words_are_drawn_by_their_probability() -> None:

@@ -14,6 +14,6 @@ def test_the_last_word_has_all_of_its_pieces() -> None:
     pieces = vocabulary.encode_words(["the", "playing", "the"])
     assert len(pieces) == 4
     model: Any = SimpleNamespace(vocabulary=vocabulary)
-    drawn = (tuple(pieces[: n + 1]) for n in range(len(pieces)))
-    assert _first_words(model, drawn, [], 2).words == ("the", "playing")
-    assert next(drawn, None) is None
+    texts = (tuple(pieces[: n + 1]) for n in range(len(pieces)))
+    assert _first_words(model, texts, [], 2).words == ("the", "playing")
+    assert next(texts, None) is None

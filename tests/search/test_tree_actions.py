@@ -134,11 +134,11 @@ def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: li
         (1, Limits(3, 2, 1, max_open=4, max_opens=2)),
         (2, Limits(4, None, 0, max_open=3, max_opens=2)),
     ):
-        drawn = list(islice(sample(backend, model_on(backend, model), limits, seed=seed, prefix=prefix), 4))
-        for n, text in enumerate(drawn, 1):
+        texts = list(islice(sample(backend, model_on(backend, model), limits, seed=seed, prefix=prefix), 4))
+        for n, text in enumerate(texts, 1):
             expected = draw_text(*arguments, reference_limits(limits), n, seed, spelled(VOCABULARY, prefix))
             assert spelled(VOCABULARY, text) == expected
-        if len(drawn) < 4:
+        if len(texts) < 4:
             assert not n_open(expected)
 
 
@@ -234,11 +234,11 @@ def test_the_marginal_is_that_of_all_trees(variant: str, n: int, max_open: int, 
     events = list(event_logps(CPU, [model], encode_trees(trees, vocabulary)))
     assert total([h.logp for h in parses]) == pytest.approx(total([float(x.sum()) for x in events]), rel=1e-9)
     assert len(parses) == len(trees) > 100
-    begun: list[dict[tuple[str, ...], float]] = [{} for _ in sentence]
+    word_prefixes: list[dict[tuple[str, ...], float]] = [{} for _ in sentence]
     for tree, of_tree in zip(trees, events, strict=True):
         sequence, logps, spoken = actions(tree), np.cumsum(of_tree), 0
         for i, action in enumerate(sequence):
             if action in WORDS:
-                begun[spoken][tuple(sequence[: i + 1])] = float(logps[i])
+                word_prefixes[spoken][tuple(sequence[: i + 1])] = float(logps[i])
                 spoken += 1
-    assert prefix_logps == pytest.approx([total(list(prefixes.values())) for prefixes in begun], rel=1e-9)
+    assert prefix_logps == pytest.approx([total(list(prefixes.values())) for prefixes in word_prefixes], rel=1e-9)

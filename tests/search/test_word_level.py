@@ -56,8 +56,8 @@ def test_steps_are_the_reference(backend: ModuleType, changes: dict[str, Any]) -
     texts = [(1, 2, COMP, 3, 0, COMP, COMP), (1, 2, 3, COMP, 4), (1, 4, COMP), (1,)]
     states, branches = no_actions(1), [()]
     for t in count():
-        last, asked = [actions[-1] if actions else START for actions in branches], np.ones(len(branches), bool)
-        states, of_kinds, hidden = steps.read(states, np.array(last), asked)
+        last, generates = [actions[-1] if actions else START for actions in branches], np.ones(len(branches), bool)
+        states, of_kinds, hidden = steps.read(states, np.array(last), generates)
         words, logps = steps.best_words(hidden, V)
         for actions, pair, ids, several in zip(branches, of_kinds, words, logps, strict=True):
             comp, gen, expected = model(actions)
@@ -140,8 +140,8 @@ def test_samples_are_the_reference(backend: ModuleType, prefix: list[int]) -> No
         assert texts == [draw_text(model_of(config), beam, n, seed, prefix) for n in (1, 2, 3)]
     full = draw_text(model_of(config), 3, 4, 7)
     end = [a for a in full if a >= 0][2]
-    ended = list(sample(*held(backend, config), limits(3), seed=7, end=end))
-    assert ended[-1] == draw_text(model_of(config), 3, 9, 7, end=end) and ended[-1][-1] == end
+    samples = list(sample(*held(backend, config), limits(3), seed=7, end=end))
+    assert samples[-1] == draw_text(model_of(config), 3, 9, 7, end=end) and samples[-1][-1] == end
 
 
 @pytest.mark.parametrize("prefix", [[], [1, 0, 2]])
@@ -150,11 +150,11 @@ def test_samples_without_sync_are_the_reference(backend: ModuleType, prefix: lis
     config, texts = config_of(), set()
     for seed, beam in ((0, 1), (1, 2), (2, 5), (3, 5)):
         options = {"seed": seed, "prefix": prefix, "sync": False}
-        *_, drawn = islice(sample(*held(backend, config), limits(beam), **options), 4)
-        assert drawn == draw_actions(model_of(config), beam, len(drawn), seed, prefix) and drawn[-1] >= 0
-        assert sum(action >= 0 for action in drawn) == len(prefix) + 4
-        texts.add(drawn)
-    assert any(COMP in drawn for drawn in texts) and len(texts) > 1
+        *_, text = islice(sample(*held(backend, config), limits(beam), **options), 4)
+        assert text == draw_actions(model_of(config), beam, len(text), seed, prefix) and text[-1] >= 0
+        assert sum(action >= 0 for action in text) == len(prefix) + 4
+        texts.add(text)
+    assert any(COMP in text for text in texts) and len(texts) > 1
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)

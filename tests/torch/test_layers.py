@@ -73,12 +73,12 @@ def assert_same(
 def test_recurrent_layers(kind: str, form: str) -> None:
     layer = (grove.FastTrees if "trees" in kind else grove.OnLstm)(4, (6, 4), 2, kind=kind)
     p, rows = parameters(layer), np.random.default_rng(1).standard_normal((9, 4))
-    seen: list[Any] = []
+    extras: list[Any] = []
 
     def run(tape: Tape, v: dict[str, Variable]) -> list[Variable]:
-        named = {f"cells.{name}": value for name, value in v.items()}
-        h, _, *rest = stack.run_stack(tape, layer.config, named, v["x"], OFFSETS, None, DropoutSites(None))
-        seen.extend(rest)
+        values = {f"cells.{name}": value for name, value in v.items()}
+        h, _, *rest = stack.run_stack(tape, layer.config, values, v["x"], OFFSETS, None, DropoutSites(None))
+        extras.extend(rest)
         return [h]
 
     expected, slopes = differentiated(run, rows, p)
@@ -90,7 +90,7 @@ def test_recurrent_layers(kind: str, form: str) -> None:
         output = output[torch.from_numpy(MASK)]
         assert (x.grad is None) and [d.shape for d in result.distances] == [MASK.shape] * (0 if kind == "lstm" else 2)
     assert_same(layer, [output], x, expected, slopes)
-    state, distances = seen
+    state, distances = extras
     for mine, theirs in zip(result.state, state, strict=True):
         np.testing.assert_allclose(mine.detach().numpy(), theirs, rtol=1e-10, atol=1e-12)
     for mine, theirs in zip(result.distances, distances, strict=True):
@@ -133,9 +133,9 @@ def test_cky_pooling() -> None:
         weights: list[np.ndarray] = []
 
         def run(tape: Tape, v: dict[str, Variable]) -> list[Variable]:
-            named = {f"chart.{name}": value for name, value in v.items()}
-            nodes, found = treeformer.build(tape, named, "paper", 1, v["x"], OFFSETS, max_height)  # noqa: B023
-            weights.append(found)  # noqa: B023
+            values = {f"chart.{name}": value for name, value in v.items()}
+            nodes, node_weights = treeformer.build(tape, values, "paper", 1, v["x"], OFFSETS, max_height)  # noqa: B023
+            weights.append(node_weights)  # noqa: B023
             return [nodes]
 
         expected, slopes = differentiated(run, rows, p)
@@ -150,8 +150,8 @@ def gpst_module(config: Any, p: dict[str, np.ndarray]) -> Any:
     """Return the composition model of a GPST with its weights."""
     names = ("compose_heads", "compose_layers", "decompose_layers", "d_score", "window", "dropout")
     module = grove.PrunedInsideOutside(config.d_compose, **{name: getattr(config, name) for name in names}).double()
-    named = {name.removeprefix("composition."): torch.from_numpy(x) for name, x in p.items()}
-    module.load_state_dict({name: x for name, x in named.items() if f"composition.{name}" in p})
+    tensors = {name.removeprefix("composition."): torch.from_numpy(x) for name, x in p.items()}
+    module.load_state_dict({name: x for name, x in tensors.items() if f"composition.{name}" in p})
     return module
 
 

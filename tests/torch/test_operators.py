@@ -99,18 +99,18 @@ def test_compiled_whole() -> None:
 
 
 def test_memory_is_shared_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments, seen = steps(), {}
+    arguments, record = steps(), {}
 
-    def spy(**given: Any) -> Any:
-        seen["gates"] = given["gates"]
-        seen["results"] = recurrence(**given)
-        return seen["results"]
+    def spy(**keywords: Any) -> Any:
+        record["gates"] = keywords["gates"]
+        record["results"] = recurrence(**keywords)
+        return record["results"]
 
     recurrence = cpu.recurrence
     monkeypatch.setattr(cpu, "recurrence", spy)
     h = ops.recurrence(*arguments, kind="on_lstm")[0]
-    assert seen["gates"].ctypes.data == arguments[0].data_ptr()
-    assert h.data_ptr() == seen["results"][0].ctypes.data
+    assert record["gates"].ctypes.data == arguments[0].data_ptr()
+    assert h.data_ptr() == record["results"][0].ctypes.data
 
 
 def test_gradients_do_not_share_memory() -> None:
@@ -165,8 +165,8 @@ def test_a_gpu_computes_on_the_current_stream(monkeypatch: pytest.MonkeyPatch) -
     entered: list[tuple[Any, ...]] = []
 
     @contextmanager
-    def place(*given: Any) -> Iterator[None]:
-        entered.append(given)
+    def place(*arguments: Any) -> Iterator[None]:
+        entered.append(arguments)
         yield
 
     streams = SimpleNamespace(from_external=lambda stream: place("stream", *stream.__cuda_stream__()))

@@ -75,8 +75,8 @@ class TransformerGrammar(torch.nn.Module):
             name = f"layers.{layer}"
             h = self.norm(h + attention(h, types, offsets=offsets), f"{name}.attention_norm")
             inner = F.gelu(h @ p[f"{name}.feed_forward.in"] + p[f"{name}.feed_forward.in_bias"], approximate="tanh")
-            fed = inner @ p[f"{name}.feed_forward.out"] + p[f"{name}.feed_forward.out_bias"]
-            h = self.norm(h + fed, f"{name}.feed_forward_norm")
+            output = inner @ p[f"{name}.feed_forward.out"] + p[f"{name}.feed_forward.out_bias"]
+            h = self.norm(h + output, f"{name}.feed_forward_norm")
         return F.linear(h, p["embedding"], p["output_bias"]).log_softmax(-1)
 
 
@@ -92,9 +92,9 @@ def test_a_transformer_grammar_gives_the_same_log_probabilities_and_gradients() 
     types = torch.from_numpy(np.concatenate([sequence.types for sequence in sequences]))
     logps = model(torch.from_numpy(batch.ids), types, torch.from_numpy(batch.query_offsets))
     labels = torch.from_numpy(batch.labels.astype(np.int64))
-    chosen = logps.gather(1, labels.clamp(min=0)[:, None])[:, 0] * (labels >= 0)
-    np.testing.assert_allclose(chosen.detach().numpy(), expected, rtol=1e-10, atol=1e-12)
-    (-chosen.sum()).backward()
+    label_logps = logps.gather(1, labels.clamp(min=0)[:, None])[:, 0] * (labels >= 0)
+    np.testing.assert_allclose(label_logps.detach().numpy(), expected, rtol=1e-10, atol=1e-12)
+    (-label_logps.sum()).backward()
     for name, x in model.attention[1].named_parameters():
         np.testing.assert_allclose(x.grad.numpy(), gradients[f"layers.1.attention.{name}"], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(p["embedding"].grad.numpy(), gradients["embedding"], rtol=1e-8, atol=1e-10)

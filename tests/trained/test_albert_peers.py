@@ -71,7 +71,7 @@ def test_beside_layers_of_pytorch(activation: str) -> None:
     gelu = torch.nn.GELU(approximate="tanh" if activation == "gelu_new" else "none")
     layer = torch.nn.TransformerEncoderLayer(8, 2, 10, 0.0, gelu, layer_norm_eps=1e-12, batch_first=True)
     three = [f"layer.attention.{name}" for name in ("query", "key", "value")]
-    own = {
+    weights = {
         "self_attn.in_proj_weight": torch.cat([t[name].T for name in three]),
         "self_attn.in_proj_bias": torch.cat([t[f"{name}_bias"] for name in three]),
         "self_attn.out_proj.weight": t["layer.attention.output"].T,
@@ -82,7 +82,7 @@ def test_beside_layers_of_pytorch(activation: str) -> None:
         "linear2.bias": t["layer.feed_forward.out_bias"],
     }
     for theirs, mine in (("norm1", "attention_norm"), ("norm2", "feed_forward_norm")):
-        own |= {f"{theirs}.weight": t[f"layer.{mine}.scale"], f"{theirs}.bias": t[f"layer.{mine}.bias"]}
+        weights |= {f"{theirs}.weight": t[f"layer.{mine}.scale"], f"{theirs}.bias": t[f"layer.{mine}.bias"]}
     ids, labels, real = padded(torch, batch)
 
     def norm(x: Any, name: str) -> Any:
@@ -91,7 +91,7 @@ def test_beside_layers_of_pytorch(activation: str) -> None:
     x = t["embedding"][ids] + t["position"][: ids.shape[1]] + t["type"][0]
     x = norm(x, "embedding_norm") @ t["widen"] + t["widen_bias"]
     for _ in range(3):
-        x = torch.func.functional_call(layer, own, (x,), {"src_key_padding_mask": real == 0})
+        x = torch.func.functional_call(layer, weights, (x,), {"src_key_padding_mask": real == 0})
     narrow = norm(gelu(x @ t["narrow"] + t["narrow_bias"]), "narrow_norm")
     logits = narrow @ t["embedding"].T + t["output_bias"]
     torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum").backward()
@@ -124,8 +124,8 @@ def test_beside_transformers(tmp_path: Path, transformers: ModuleType, activatio
             x += 0.3 * torch.randn(x.shape, generator=draw)
     theirs.save_pretrained(tmp_path)
     (tmp_path / "spiece.model").write_bytes(pieces().model)
-    config, read, _ = read_albert(tmp_path)
-    p = {name: x for name, x in albert.initialise(config, 0).items() if name.startswith("pooler")} | read
+    config, weights, _ = read_albert(tmp_path)
+    p = {name: x for name, x in albert.initialise(config, 0).items() if name.startswith("pooler")} | weights
     batch = batch_of(config)
     ids, labels, real = padded(torch, batch)
     out = theirs(input_ids=ids, attention_mask=real, labels=labels, output_hidden_states=True)

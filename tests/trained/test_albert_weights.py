@@ -120,9 +120,9 @@ def test_files_of_pytorch(tmp_path: Path, archive: bool) -> None:
     tensors = {name: torch.from_numpy(x) for name, x in published(parameters).items()}
     tensors["pooler.weight"] = torch.from_numpy(parameters["pooler"]).T  # not contiguous
     torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=archive)
-    _, read, _ = read_albert(folder)
+    _, weights, _ = read_albert(folder)
     for name, x in parameters.items():
-        np.testing.assert_array_equal(read[name], x)
+        np.testing.assert_array_equal(weights[name], x)
     whole = (folder / "pytorch_model.bin").read_bytes()
     (folder / "pytorch_model.bin").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(CheckpointError, match="cannot be read as a file of torch.save"):

@@ -66,9 +66,9 @@ def test_scores_are_those_of_the_command(
     """Token, word and sequence scores in every form are one set of surprisals; a batch changes nothing."""
     model, search = trained.open(runs[kind]), SEARCHES.get(kind, {})
     (tmp_path / "lines").write_text("".join(f"{line}\n" for line in SENTENCES))
-    printed = grove("surprisal", "--checkpoint", runs[kind], tmp_path / "lines", *typed(search)).splitlines()[1:]
+    rows = grove("surprisal", "--checkpoint", runs[kind], tmp_path / "lines", *typed(search)).splitlines()[1:]
     bits = model.word_surprisals(SENTENCES, **search)
-    assert [f"{x:.4f}" for line in bits for x in line] == [row.split("\t")[2] for row in printed]
+    assert [f"{x:.4f}" for line in bits for x in line] == [row.split("\t")[2] for row in rows]
     scores = model.word_score(SENTENCES, surprisal=True, base_two=True, **search)
     assert scores == [list(zip(s.split(), b.tolist(), strict=True)) for s, b in zip(SENTENCES, bits, strict=True)]
     tokens = model.token_score(SENTENCES, **search)
@@ -108,10 +108,10 @@ def test_trees(runs: dict[str, Path], kind: str, tmp_path: Path, grove: Callable
     model = trained.open(runs[kind])
     (tmp_path / "trees").write_text("".join(f"{tree}\n" for tree in TREES))
     expected = list(tree_logps(model.ops, [model.model], encode_trees(TREES, model.vocabulary)))
-    for given in (TREES, [str(tree) for tree in TREES], tmp_path / "trees"):
-        np.testing.assert_array_equal(model.tree_score(given), expected)
-    printed = grove("score", "--checkpoint", runs[kind], tmp_path / "trees").split()
-    assert printed == [f"{logp:.6f}" for logp in expected]
+    for trees in (TREES, [str(tree) for tree in TREES], tmp_path / "trees"):
+        np.testing.assert_array_equal(model.tree_score(trees), expected)
+    output = grove("score", "--checkpoint", runs[kind], tmp_path / "trees").split()
+    assert output == [f"{logp:.6f}" for logp in expected]
     twice = model.tree_score(TREES, ensemble_with=[model], ensemble="product")
     np.testing.assert_allclose(twice, expected, rtol=1e-5)
     (tmp_path / "proposals").write_text("".join(f"{tree}\n\n" for tree in TREES))
@@ -136,8 +136,8 @@ def test_perplexity_of_text(runs: dict[str, Path], tmp_path: Path, grove: Callab
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in SENTENCES))
     result = model.perplexity(tmp_path / "text")
     assert result == model.perplexity(SENTENCES) and result.n_words == 11
-    printed = grove("perplexity", "--checkpoint", runs["lstm"], "--text", tmp_path / "text")
-    assert printed.startswith(f"perplexity      {result.perplexity:.4f} (exact)\n")
+    output = grove("perplexity", "--checkpoint", runs["lstm"], "--text", tmp_path / "text")
+    assert output.startswith(f"perplexity      {result.perplexity:.4f} (exact)\n")
 
 
 @pytest.mark.parametrize("kind", PARSERS)
@@ -151,16 +151,16 @@ def test_parses(runs: dict[str, Path], kind: str, tmp_path: Path, grove: Callabl
         assert [group[0][0] for group in proposed] == trees and proposed[0][0][1] >= proposed[0][1][1]
     else:
         (tmp_path / "lines").write_text("".join(f"{line}\n" for line in SENTENCES))
-        printed = grove("parse", "--checkpoint", runs[kind], tmp_path / "lines", *typed(options)).splitlines()
-        assert printed == [str(tree) for tree in trees]
+        lines = grove("parse", "--checkpoint", runs[kind], tmp_path / "lines", *typed(options)).splitlines()
+        assert lines == [str(tree) for tree in trees]
 
 
 @pytest.mark.parametrize("kind", ["tg", "txl_terminals", "gpst", "gpt2", "pieces"])
 def test_samples(runs: dict[str, Path], kind: str, grove: Callable[..., str]) -> None:
     model = trained.open(runs[kind])
     text = model.sample("the old", words=3, top_k=2, seed=4)
-    asked = ("generate", "--checkpoint", runs[kind], "--prefix", "the old", "--words", 3, "--seed", 4)
-    assert grove(*asked) == f"{text}\n" and 2 <= len(text.words) <= 5
+    command = ("generate", "--checkpoint", runs[kind], "--prefix", "the old", "--words", 3, "--seed", 4)
+    assert grove(*command) == f"{text}\n" and 2 <= len(text.words) <= 5
     if kind == "gpst":
         assert model.sample("the", context=SENTENCES, words=2).words[0] == "the"
 
@@ -177,9 +177,9 @@ def test_translations(runs: dict[str, Path], tmp_path: Path, run_grove: Callable
     model = trained.open(runs["treeformer"])
     targets = model.translate(SENTENCES, beam=2, extra_length=3)
     (tmp_path / "lines").write_text("".join(f"{line}\n" for line in SENTENCES))
-    asked = ("translate", "--checkpoint", runs["treeformer"], tmp_path / "lines", "--beam", 2, "--extra-length", 3)
-    status, printed, _ = run_grove(*asked)
-    assert printed == "".join(f"{target}\n" for target in targets)
+    command = ("translate", "--checkpoint", runs["treeformer"], tmp_path / "lines", "--beam", 2, "--extra-length", 3)
+    status, output, _ = run_grove(*command)
+    assert output == "".join(f"{target}\n" for target in targets)
     assert status == (2 if any(target.limit for target in targets) else 0)
 
 
@@ -221,8 +221,8 @@ def test_numbers_out_of_range_are_named(runs: dict[str, Path], value: Any) -> No
         ("beam", models["treeformer"].translate), ("beam", models["gpst"].token_score), ("beam", models["tg"].parse),
         ("words", models["gpst"].sample), ("top_k", models["txl_terminals"].sample),
     ):  # fmt: skip
-        said = refusal(lambda call=call, name=name: call(line, **{name: value}))  # type: ignore[misc]
-        assert said == f"{name} {value!r}: {reason}"
+        message = refusal(lambda call=call, name=name: call(line, **{name: value}))  # type: ignore[misc]
+        assert message == f"{name} {value!r}: {reason}"
 
 
 def test_what_a_model_cannot_do_is_refused(runs: dict[str, Path]) -> None:
@@ -240,16 +240,17 @@ def test_what_a_model_cannot_do_is_refused(runs: dict[str, Path]) -> None:
         ("tg", lambda m: m.propose(line), "proposal trees"),
         ("gpst", lambda m: m.translate(line), "translations"),
     ):
-        said = refusal(lambda call=call, kind=kind: call(models[kind]))  # type: ignore[misc]
+        message = refusal(lambda call=call, kind=kind: call(models[kind]))  # type: ignore[misc]
         assert (
-            said.startswith(f"{models[kind].path}: holds a") and f"which gives no {lacking}; models that do: " in said
+            message.startswith(f"{models[kind].path}: holds a")
+            and f"which gives no {lacking}; models that do: " in message
         )
 
 
 def test_mistakes_are_named(runs: dict[str, Path], tmp_path: Path) -> None:
     tg, gpst, lstm, pairs = (trained.open(runs[kind]) for kind in ("tg", "gpst", "lstm", "treeformer"))
     line = SENTENCES[0]
-    for call, said in (
+    for call, message in (
         (
             lambda: tg.sequence_score([line, "the zebra"]),
             "sentence 2: the word 'zebra' is not in the closed vocabulary",
@@ -283,7 +284,7 @@ def test_mistakes_are_named(runs: dict[str, Path], tmp_path: Path) -> None:
         (lambda: pairs.translate(line, length_penalty=-1), "length_penalty -1: a number from 0 to 10 is needed"),
         (lambda: gpst.sample("the dog", words=58), "words 58: after a prefix of 2 tokens at most 57 fit"),
     ):
-        assert refusal(call).startswith(said)
+        assert refusal(call).startswith(message)
     for path in (tmp_path, tmp_path / "nowhere", Path(__file__)):
         with pytest.raises(CheckpointError, match=str(path)) as error:
             trained.open(path)

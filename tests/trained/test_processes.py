@@ -45,9 +45,9 @@ def no_process_is_left() -> Iterator[None]:
 
 
 def test_results_come_in_order_and_from_several_processes() -> None:
-    found = list(results(lambda n: (n * n, os.getpid()), range(20), CPU, 3))
-    assert [square for square, _ in found] == [n * n for n in range(20)]
-    assert found[0][1] == os.getpid() and len({process for _, process in found}) == 4
+    pairs = list(results(lambda n: (n * n, os.getpid()), range(20), CPU, 3))
+    assert [square for square, _ in pairs] == [n * n for n in range(20)]
+    assert pairs[0][1] == os.getpid() and len({process for _, process in pairs}) == 4
 
 
 @pytest.mark.parametrize(("name", "n_items"), [("cpu", 0), ("cpu", 1), ("cuda", 9)])
@@ -58,9 +58,9 @@ def test_a_single_item_or_another_backend_needs_no_process(name: str, n_items: i
 
 
 def test_items_are_taken_as_they_are_needed_and_processes_end_when_nobody_asks() -> None:
-    taken: list[int] = []
-    stream = results(lambda n: n, map(lambda n: taken.append(n) or n, count()), CPU, 2)  # type: ignore[func-returns-value]
-    assert next(stream) == 0 and taken == [0, 1]
+    items: list[int] = []
+    stream = results(lambda n: n, map(lambda n: items.append(n) or n, count()), CPU, 2)  # type: ignore[func-returns-value]
+    assert next(stream) == 0 and items == [0, 1]
     assert [next(stream) for _ in range(4)] == [1, 2, 3, 4]
     stream.close()  # type: ignore[attr-defined]
 
@@ -77,11 +77,11 @@ def test_processes_that_wait_end_well() -> None:
 
 def test_every_process_computes_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """This one, too, until the last result is there."""
-    asked: list[int] = []
-    monkeypatch.setattr(threads, "use_threads", asked.append)
+    thread_counts: list[int] = []
+    monkeypatch.setattr(threads, "use_threads", thread_counts.append)
     monkeypatch.setattr(config, "NUMBA_NUM_THREADS", 5)
     available = list(results(lambda n: threads.available_threads(), range(4), CPU, 2))
-    assert available == [5, 1, 1, 1] and asked == [1, get_num_threads()]
+    assert available == [5, 1, 1, 1] and thread_counts == [1, get_num_threads()]
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_parses_are_the_same() -> None:
     """Of GPST's search, sentences of one length side by side; and of a Transformer Grammar's."""
     config = Gpst(12, d_model=8, n_heads=2, type_layers=1, token_layers=1, d_compose=8, dropout=0, network_dropout=0)
     model = Model(Path("run"), config, gpst.initialise(config, 0), None, None, gpst)
-    drawn = [[[word % 12] for word in range(n, 2 * n)] for n in (5, 2, 3, 6, 2, 4, 1, 3, 5, 4, 2, 3, 4, 6, 5, 2, 3, 4)]
-    alone, together = (list(left_to_right_spans(CPU, model, drawn, beam=3, batch_size=2, processes=n)) for n in (1, 2))
-    assert alone == together and [len(spans) for spans in alone] == [len(words) - 1 for words in drawn]
+    texts = [[[word % 12] for word in range(n, 2 * n)] for n in (5, 2, 3, 6, 2, 4, 1, 3, 5, 4, 2, 3, 4, 6, 5, 2, 3, 4)]
+    alone, together = (list(left_to_right_spans(CPU, model, texts, beam=3, batch_size=2, processes=n)) for n in (1, 2))
+    assert alone == together and [len(spans) for spans in alone] == [len(words) - 1 for words in texts]
     labelled = [list(labelled_trees(CPU, MODEL, SENTENCES, limits_of(4), batch_size=2, processes=n)) for n in (1, 2)]
     assert labelled[0] == labelled[1] and any(labelled[0])

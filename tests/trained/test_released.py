@@ -47,8 +47,8 @@ def released(kind: str, n_words: int = 9) -> tuple[language_model.Config, Tensor
 def test_released_weights_are_converted(tmp_path: Path, kind: str) -> None:
     config, p, theirs = released(kind)
     save_file(theirs, tmp_path / "weights")
-    read, parameters = read_released(tmp_path / "weights", kind)
-    assert read == config and list(parameters) == list(p)
+    file_config, parameters = read_released(tmp_path / "weights", kind)
+    assert file_config == config and list(parameters) == list(p)
     for name, x in p.items():
         np.testing.assert_array_equal(parameters[name], x)
 

@@ -155,8 +155,8 @@ def test_unused_weights_hardly_decay(pretrained: Path) -> None:
     model = open_model(CPU, pretrained)
     training = TrainingConfig(**read_state(model.path)["training"])
     before = albert.initialise(model.config, training.seed)["pooler"]
-    kept = np.prod([1 - training.rate(step) * 0.01 for step in range(4)])
-    np.testing.assert_allclose(model.parameters["pooler"], before * kept, rtol=1e-6)  # float32
+    share = np.prod([1 - training.rate(step) * 0.01 for step in range(4)])
+    np.testing.assert_allclose(model.parameters["pooler"], before * share, rtol=1e-6)  # float32
 
 
 @pytest.mark.parametrize(

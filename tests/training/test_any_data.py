@@ -85,10 +85,10 @@ def test_a_run_from_before_there_were_these_options_resumes(tmp_path: Path, run_
     sizes = settings(("embedding_size=10", "hidden_size=20", "n_layers=2", "chunk_size=10"))
     small = ("--batch-size", 2, "--length", 3, "--steps", 3, "--min-count", 1, *sizes)
     assert run_grove("train", "--task", "language_model", "--data", train, "--out", run, *small)[0] == 0
-    stored = json.loads((run / "config.json").read_text())
-    del stored["options"]["min_count"], stored["options"]["vocabulary_size"]
-    stored["options"]["set"].remove("chunk_size=10")  # as it was the default
-    (run / "config.json").write_text(json.dumps(stored))
+    content = json.loads((run / "config.json").read_text())
+    del content["options"]["min_count"], content["options"]["vocabulary_size"]
+    content["options"]["set"].remove("chunk_size=10")  # as it was the default
+    (run / "config.json").write_text(json.dumps(content))
     status, _, err = run_grove("train", "--out", run, "--resume")
     assert status == 0 and "vocabulary: 8 words; a word outside is an error" in err, err
 
@@ -169,9 +169,9 @@ def test_pipes_are_refused(tmp_path: Path, mistake: Callable[..., str]) -> None:
 def test_settings_are_listed_and_misspelt_names_answered(
     tmp_path: Path, run_grove: Grove, mistake: Callable[..., str]
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         run_grove("train", "--task", "logic", "--out", tmp_path / "run", "--set", "help")
-    assert ended.value.code == 0
+    assert exit_info.value.code == 0
     command = ("train", "--task", "logic", "--out", tmp_path / "run", "--set")
     assert mistake(*command, "hiden_size=3") == "--set hiden_size=3: there is no setting hiden_size; use hidden_size"
     assert mistake(*command, "xyz=3") == "--set xyz=3: there is no setting xyz; use --set help for a list"

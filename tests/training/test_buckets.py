@@ -63,8 +63,8 @@ def losses(ops: ModuleType, recompute: bool, group: Communicator) -> tuple[list[
     training = replace(TRAINING, recompute=recompute, schedule="constant")
     initial = {name: x.astype(np.float64) for name, x in transformer_grammar.initialise(SURE, 3).items()}
     run = start(ops, transformer_grammar, SURE, training, group, "", initial)
-    read = {"ops": ops, "rank": group.rank, "ranks": group.size, "prefetch": 0, "seed": 5, "epochs": None}
-    with Batches(CORPUS, VOCABULARY, SURE, 5, **read) as batches:
+    options = {"ops": ops, "rank": group.rank, "ranks": group.size, "prefetch": 0, "seed": 5, "epochs": None}
+    with Batches(CORPUS, VOCABULARY, SURE, 5, **options) as batches:
         result = [step.make_step(run, next(batches))["loss"] for _ in range(STEPS_MADE)]
     return result, on_host(run.vector).copy(), len(run.buckets)
 
@@ -92,7 +92,7 @@ def one_of(name: str, ops: ModuleType, begun: Callable[[Run, Any], Callable[[], 
 @pytest.mark.parametrize("name", STEPS)
 def test_no_model_writes_a_gradient_after_its_sum_began(gpu: ModuleType, small_buckets: None, name: str) -> None:
     """Every model, unused parameters included: its gradients when their sums begin are those of the end."""
-    taken: list[tuple[np.ndarray, np.ndarray]] = []
+    gradients: list[tuple[np.ndarray, np.ndarray]] = []
 
     def begun(run: Run, array: Any) -> Callable[[], None]:
         place, before = on_host(array), on_host(array).copy()
@@ -102,12 +102,12 @@ def test_no_model_writes_a_gradient_after_its_sum_began(gpu: ModuleType, small_b
         def wait() -> None:
             assert (place == np.finfo(place.dtype).smallest_subnormal).all(), LATE
             place[...] = before
-            taken.append((place, before))
+            gradients.append((place, before))
 
         return wait
 
     run = one_of(name, gpu, begun)
-    assert len(taken) == len(run.buckets) > 1
+    assert len(gradients) == len(run.buckets) > 1
     alone = one_of(name, gpu, lambda run, array: lambda: None)
     assert np.array_equal(on_host(run.vector), on_host(alone.vector))
 

@@ -133,12 +133,12 @@ def test_no_changed_byte_goes_unnoticed(tmp_path: Path) -> None:
         for bit in (1, 16):
             path.write_bytes(content[:position] + bytes([content[position] ^ bit]) + content[position + 1 :])
             try:
-                loaded = load(path, shapes)
+                result = load(path, shapes)
             except CheckpointError as error:
                 assert str(error).startswith(f"{path}: ") and "\n" not in str(error)
             else:
                 n_read += 1
-                assert_same(replace(loaded, state={name: loaded.state[name] for name in whole.state}), whole)
+                assert_same(replace(result, state={name: result.state[name] for name in whole.state}), whole)
     assert n_read < 40 < len(content) / 10
 
 
@@ -154,9 +154,9 @@ def test_a_truncated_file_is_refused(tmp_path: Path, length: int) -> None:
     path = tmp_path / "run.safetensors"
     save(path, example())
     path.write_bytes(path.read_bytes()[:length])
-    for read in (read_state, lambda path: load(path, SHAPES)):
+    for reader in (read_state, lambda path: load(path, SHAPES)):
         with pytest.raises(CheckpointError) as error:
-            read(path)
+            reader(path)
         assert str(error.value).startswith(f"{path}: truncated, or not a safetensors file; use ")
         assert "\n" not in str(error.value)
 

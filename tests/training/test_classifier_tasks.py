@@ -32,12 +32,12 @@ SMALL_LOGIC = ("--batch-size", 32, "--epochs", 2, *settings((*CLASSIFIER, "chunk
 def test_logic_is_evaluated_at_every_length(tmp_path: Path, grove: Callable[..., str]) -> None:
     write_files(tmp_path / "data", 4000, 1)
     out = tmp_path / "run"
-    printed = grove(
+    output = grove(
         "train", "--task", "logic", "--model", "conv_fasttrees", "--data", tmp_path / "data", "--out", out, *SMALL_LOGIC
     )
     accuracy = json.loads((out / "evaluation.json").read_text())["accuracy"]
     assert list(accuracy) == [str(length) for length in range(13)] and all(0 <= x <= 1 for x in accuracy.values())
-    assert f"accuracy 12     {accuracy['12']:.4f}" in printed
+    assert f"accuracy 12     {accuracy['12']:.4f}" in output
     lines = metrics(out)
     validated = [line for line in lines if "validation_accuracy" in line]
     assert len(validated) == 2 and validated[0]["step"] * 2 == len(lines) and lines[0]["learning_rate"] == 1e-3
@@ -45,8 +45,8 @@ def test_logic_is_evaluated_at_every_length(tmp_path: Path, grove: Callable[...,
     assert best["validation_accuracy"] == max(line["validation_accuracy"] for line in validated)
     assert best["training"]["epsilon"] == 1e-9 and best["training"]["weight_decay"] == 1.2e-6
     before = (out / "evaluation.json").read_bytes()
-    assert grove("train", "--out", out, "--resume") == printed
-    assert grove("evaluate", out, "--data", tmp_path / "data") == printed.replace(f"{out}/best.safetensors\n", "")
+    assert grove("train", "--out", out, "--resume") == output
+    assert grove("evaluate", out, "--data", tmp_path / "data") == output.replace(f"{out}/best.safetensors\n", "")
     assert (out / "evaluation.json").read_bytes() == before
 
 
@@ -111,8 +111,8 @@ def test_small_classifiers_learn_their_data_by_heart(
     grove("train", "--task", task, "--out", tmp_path / "run", *common, "--steps=40", *settings((*CLASSIFIER, *quick)))
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"] == 1.0
     model = open_model(accel.load("cpu"), tmp_path / "run")
-    known = model.vocabulary.ids.get("film", model.vocabulary.ids.get("dog"))
-    assert model.vocabulary.words[0] == "<unk>" and np.abs(model.parameters["embedding"][known]).max() > 0.5
+    word_id = model.vocabulary.ids.get("film", model.vocabulary.ids.get("dog"))
+    assert model.vocabulary.words[0] == "<unk>" and np.abs(model.parameters["embedding"][word_id]).max() > 0.5
 
 
 TABLES = {"a": "film 1 2 3\nThe 1 1 1\nthe 0 0 1\n", "b": "2 3\ndog 3 2 1\nthe 0 1 0\n"}
@@ -141,8 +141,8 @@ def test_frozen_tables_are_kept_and_resumed(
     assert metrics(run)[-1]["step"] == 8 and grove("evaluate", run) == scores
     grove("export", run, tmp_path / "exported")
     assert grove("evaluate", tmp_path / "exported", "--data", tmp_path / "data.tsv") == scores
-    shown = " ".join(grove("info", run).split())
-    assert f"vectors {tmp_path}/a {tmp_path}/b" in shown
+    output = " ".join(grove("info", run).split())
+    assert f"vectors {tmp_path}/a {tmp_path}/b" in output
     learned = ("--vectors", tmp_path / "a", "--learn-vectors", "--vector-words", 1, "--out", tmp_path / "x")
     wrong = mistake("train", "--task", "sentiment", "--model", "on_lstm", *data, *learned)
     assert wrong == "--vector-words: is for --vectors that are not learned; leave it out"
@@ -160,12 +160,12 @@ def test_a_classifier_from_before_the_tables_resumes(tmp_path: Path, grove: Call
     files = ("--data", tmp_path / "data", "--validation", tmp_path / "data", "--vectors", tmp_path / "vectors")
     small = settings((*CLASSIFIER, *older))
     grove("train", "--task", "sentiment", "--out", run, *files, "--learn-vectors", "--steps=4", *small)
-    stored = json.loads((run / "config.json").read_text())
+    content = json.loads((run / "config.json").read_text())
     for name in ("learn_vectors", "vector_words"):
-        del stored["options"][name]
-    stored["options"]["vectors"] = str(tmp_path / "vectors")
-    stored["options"]["set"] = [x for x in stored["options"]["set"] if x not in older]
-    (run / "config.json").write_text(json.dumps(stored))
+        del content["options"][name]
+    content["options"]["vectors"] = str(tmp_path / "vectors")
+    content["options"]["set"] = [x for x in content["options"]["set"] if x not in older]
+    (run / "config.json").write_text(json.dumps(content))
     for name in ("checkpoint.safetensors", "best.safetensors"):
         state = checkpoint.read_state(run / name)
         saved = checkpoint.load(run / name, sentence_classifier.parameter_shapes(Config(**state["config"])))

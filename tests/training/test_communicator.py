@@ -89,9 +89,9 @@ def test_two_ranks_validate_as_one() -> None:
     sums = [np.zeros(3)]
 
     def share(rank: int, ranks: int, all_reduce_sum: Callable[[np.ndarray], None]) -> dict[str, float]:
-        read = {"ops": ops, "rank": rank, "ranks": ranks, "prefetch": 0}
+        options = {"ops": ops, "rank": rank, "ranks": ranks, "prefetch": 0}
         group = Communicator(rank, ranks, all_reduce_sum, lambda array: None)
-        with Batches(CORPUS, VOCABULARY, SURE, 6, **read) as batches:
+        with Batches(CORPUS, VOCABULARY, SURE, 6, **options) as batches:
             return evaluate(ops, transformer_grammar, SURE, parameters, batches, group)
 
     def add(array: np.ndarray) -> None:
@@ -105,8 +105,8 @@ def test_two_ranks_validate_as_one() -> None:
 
 @needs_mpi
 def test_two_ranks_sum_broadcast_and_gather() -> None:
-    done = two_ranks("-c", PROGRAM)
-    assert done.returncode == 0, done.stderr
+    process = two_ranks("-c", PROGRAM)
+    assert process.returncode == 0, process.stderr
 
 
 @needs_mpi
@@ -115,8 +115,8 @@ def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
 
     Parameters are not compared: Adam blows up the rounding of gradients that are 0 but for it.
     """
-    done = two_ranks("-m", "tests.fixtures.toy_run", str(tmp_path / "two"), "--mpi", "--no-dropout")
-    assert done.returncode == 0, done.stderr
+    process = two_ranks("-m", "tests.fixtures.toy_run", str(tmp_path / "two"), "--mpi", "--no-dropout")
+    assert process.returncode == 0, process.stderr
     run(tmp_path / "one", config=SURE)
     two, one = metrics(tmp_path / "two"), metrics(tmp_path / "one")
     assert len(two) == len(one)
@@ -125,8 +125,8 @@ def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
         for name in step:
             assert step[name] == pytest.approx(expected[name], rel=1e-5), name
     shapes = transformer_grammar.parameter_shapes(CONFIG)
-    loaded, expected = (load(tmp_path / which / train.NEWEST, shapes) for which in ("two", "one"))
-    assert [len(rows) for rows in loaded.memory] == [len(rows) for rows in expected.memory]
+    result, expected = (load(tmp_path / which / train.NEWEST, shapes) for which in ("two", "one"))
+    assert [len(rows) for rows in result.memory] == [len(rows) for rows in expected.memory]
 
 
 @needs_mpi
@@ -144,8 +144,8 @@ def test_two_ranks_train_a_language_model_as_one(tmp_path: Path) -> None:
         if name == "one":
             assert cli.main([str(part) for part in command]) == 0
         else:
-            done = two_ranks("-m", "accel.cli", *map(str, command))
-            assert done.returncode == 0, done.stderr
+            process = two_ranks("-m", "accel.cli", *map(str, command))
+            assert process.returncode == 0, process.stderr
         runs.append(metrics(tmp_path / name))
     for of_two, expected in zip(*runs, strict=True):
         assert of_two == pytest.approx(expected, rel=1e-4)
@@ -162,8 +162,8 @@ def test_two_ranks_are_killed_and_resume(tmp_path: Path) -> None:
     assert killed.returncode != 0, killed.stderr
     assert len(metrics(tmp_path / "killed")) == 6
     for directory, more in (("killed", ["--resume"]), ("whole", [])):
-        done = two_ranks("-m", "tests.fixtures.toy_run", str(tmp_path / directory), "--mpi", *more)
-        assert done.returncode == 0, done.stderr
+        process = two_ranks("-m", "tests.fixtures.toy_run", str(tmp_path / directory), "--mpi", *more)
+        assert process.returncode == 0, process.stderr
     assert metrics(tmp_path / "killed") == metrics(tmp_path / "whole")
     with pytest.raises(train.TrainingError, match="keeps its settings: processes: 2, now 1; leave "):
         run(tmp_path / "killed", resume=True)

@@ -198,8 +198,8 @@ def test_bleu_is_that_of_sacrebleu() -> None:
     assert bleu([long], [short]) == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4))
     of_corpus = 100 * (8 / 9 * 6 / 7 * 4 / 5 * 2 / 3) ** (1 / 4)  # of sums, as long as the references together
     assert bleu([short, list("fghij")], [long, list("fghi")]) == pytest.approx(of_corpus)
-    joined, apart = "a b c d.".split(), "a b c d .".split()
-    assert bleu([joined], [apart], "13a") == pytest.approx(100) and bleu([joined], [apart]) < 100
+    raw_words, tokens = "a b c d.".split(), "a b c d .".split()
+    assert bleu([raw_words], [tokens], "13a") == pytest.approx(100) and bleu([raw_words], [tokens]) < 100
     assert bleu([], []) == 0
 
 
@@ -208,16 +208,16 @@ def test_shares_of_all_pairs_and_of_each_kind(monkeypatch: pytest.MonkeyPatch) -
     pairs = [TextPair(("a",), tuple(text.split()), n, kind) for n, (text, kind) in
              enumerate((("b", "x"), ("b a", "x"), ("b ?", "x"), ("a", "y")), 1)]  # fmt: skip
     model: Any = SimpleNamespace(vocabulary=build_of_all_words(pairs[:2]), config=None, parameters={})
-    counted: list[int] = []
+    counts: list[int] = []
 
     def half(ops: Any, config: Any, parameters: Any, batches: Any) -> float:
-        counted.append(sum(len(batch.target_offsets) - 1 for batch in batches))
+        counts.append(sum(len(batch.target_offsets) - 1 for batch in batches))
         return 0.5
 
     monkeypatch.setattr(task_of_pairs, "sequence_accuracy", half)
     whole, shares = task_of_pairs.accuracies(accel.load("cpu"), model, Path("file"), pairs)
     assert shares == pytest.approx({"x": 1 / 3, "y": 1 / 2}) and whole == pytest.approx((1 + 1 / 2) / 4)
-    assert counted == [2, 1]
+    assert counts == [2, 1]
 
 
 def test_right_to_the_last_token() -> None:

@@ -93,8 +93,8 @@ def test_it_starts_where_the_other_ended(pretrained: Path, folder: Path, tmp_pat
         before, after = open_model(ops, start), open_model(ops, tmp_path / name)
         for key, x in before.parameters.items():
             np.testing.assert_array_equal(after.parameters[key], x)
-        drawn = gpst.initialise(after.config, 0)["classes"]
-        np.testing.assert_array_equal(after.parameters["classes"], drawn)
+        classes = gpst.initialise(after.config, 0)["classes"]
+        np.testing.assert_array_equal(after.parameters["classes"], classes)
 
 
 def test_a_tuned_model_still_has_trees_and_can_be_tuned_again(
@@ -121,8 +121,8 @@ def test_small_models_learn_their_data_by_heart_from_scratch(
     (tmp_path / "data").write_text(text * 4)
     files = [part for option in ("data", "validation", "test") for part in (f"--{option}", tmp_path / "data")]
     rates = ("maximum_rate=0.01", "own_rate=0.01") if name == "gpst" else ("maximum_rate=0.02",)  # ten seeds: all right
-    chosen = settings((*TASK, *rates, "dropout=0.0", "network_dropout=0.0", "d_model=16"))
-    run = ("--out", tmp_path / "run", "--model", name, "--epochs", 100, "--batch-size", 4, *chosen)
+    options = settings((*TASK, *rates, "dropout=0.0", "network_dropout=0.0", "d_model=16"))
+    run = ("--out", tmp_path / "run", "--model", name, "--epochs", 100, "--batch-size", 4, *options)
     grove("train", "--task", task, *run, *files, *more)
     assert json.loads((tmp_path / "run" / "evaluation.json").read_text())["accuracy"] == 1.0
     assert open_model(accel.load("cpu"), tmp_path / "run").vocabulary.kind == "unknown_classes"
@@ -190,5 +190,5 @@ def test_real_files(
 ) -> None:
     paths = [part for option, file in files.items() for part in (option, data_dir / file)]
     short = ("--model", "gpst", "--steps", 2, *settings(TASK))
-    printed = grove("train", "--task", task, "--out", tmp_path / "run", *paths, *short)
-    assert "accuracy" in printed and len(metrics(tmp_path / "run")) == 2
+    output = grove("train", "--task", task, "--out", tmp_path / "run", *paths, *short)
+    assert "accuracy" in output and len(metrics(tmp_path / "run")) == 2

@@ -137,19 +137,19 @@ def test_the_table(runs: Path, grove: Callable[..., str], tmp_path: Path) -> Non
     """Means and deviations of seeds, "-" where there is no run, and the average of what all rows have."""
     gpst = [runs / f"gpst_{name}" for name in SETS]
     gpt2 = [f"GPT-2={runs / f'gpt2_{name}_{seed}'}" for seed in (0, 1) for name in ("cola", "mnli")]
-    printed = grove("glue", *gpst, *gpt2, "--out", tmp_path / "table.json").splitlines()
+    lines = grove("glue", *gpst, *gpt2, "--out", tmp_path / "table.json").splitlines()
     head = "seeds SST-2 CoLA MRPC F1 QQP F1 QNLI RTE MNLI m MNLI mm average"
-    assert " ".join(printed[0].split()) == head
+    assert " ".join(lines[0].split()) == head
     rows = json.loads((tmp_path / "table.json").read_text())["rows"]
     values = [json.loads((runs / f"gpt2_mnli_{k}" / "evaluation.json").read_text())["accuracy"] for k in (0, 1)]
     cell = rows["GPT-2"]["cells"]["MNLI m"]
     assert cell["mean"] == pytest.approx(np.mean([x["matched"] for x in values])) and cell["seeds"] == 2
     of_gpt2 = [f"{100 * cell['mean']:.2f}" for cell in rows["GPT-2"]["cells"].values()]
     average = f"{100 * rows['GPT-2']['average']:.2f}"
-    assert printed[2].split() == ["GPT-2", "2", "-", of_gpt2[0], *"----", *of_gpt2[1:], average]
-    assert printed[1].split()[:2] == ["gpst", "1"] and printed[3].split()[0] == "deviation"
-    assert printed[5] == "average: of 3 of 8 columns, those that every row has: CoLA, MNLI m, MNLI mm"
-    assert printed[6] == f"{runs / 'gpst_stsb'}: STS-B is no column of this table; --table glue has all"
+    assert lines[2].split() == ["GPT-2", "2", "-", of_gpt2[0], *"----", *of_gpt2[1:], average]
+    assert lines[1].split()[:2] == ["gpst", "1"] and lines[3].split()[0] == "deviation"
+    assert lines[5] == "average: of 3 of 8 columns, those that every row has: CoLA, MNLI m, MNLI mm"
+    assert lines[6] == f"{runs / 'gpst_stsb'}: STS-B is no column of this table; --table glue has all"
     assert "task glue, rte" in " ".join(grove("info", gpst[-1]).split())
     whole = grove("glue", *gpst, "--table", "glue").splitlines()
     assert len(whole) == 2 and "-" not in whole[1].replace("-", " -").split()

@@ -82,8 +82,8 @@ def test_a_resumed_run_is_the_same(texts: Path, pretrained: Path, tmp_path: Path
         for number, n in enumerate(steps):
             start = with_options(further(texts, pretrained, out, *constant), "--test", texts / "valid")
             start = start[: start.index("--test")]
-            given = start if not number else ["train", "--out", str(out), "--resume"]
-            assert cli.main([*given, "--steps", str(n)]) == 0
+            command = start if not number else ["train", "--out", str(out), "--resume"]
+            assert cli.main([*command, "--steps", str(n)]) == 0
     assert metrics(tmp_path / "whole")[7]["validation_f1"] == metrics(tmp_path / "parts")[7]["validation_f1"]
     whole, parts = (read_state(tmp_path / name / "best.safetensors") for name in ("whole", "parts"))
     assert whole["validation_f1"] == parts["validation_f1"]

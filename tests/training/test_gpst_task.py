@@ -66,8 +66,8 @@ def test_trees_are_scored_beside_the_trivial_ones(texts: Path, trained: Path, gr
     figures = json.loads((trained / "evaluation.json").read_text())
     of_model = ["inside", "parser", "left-to-right", "left-to-right, no sync"]
     assert list(figures["sentence_f1"]) == [*of_model, "random", "balanced", "left", "right", "oracle"]
-    printed = grove("parse", "--checkpoint", trained, "--gold", texts / "trees", "--convention", "plain")
-    rows = {line.split()[0]: line.split()[1:3] for line in printed.splitlines()[1:]}
+    output = grove("parse", "--checkpoint", trained, "--gold", texts / "trees", "--convention", "plain")
+    rows = {line.split()[0]: line.split()[1:3] for line in output.splitlines()[1:]}
     assert list(rows) == ["gpst", "random", "balanced", "left", "right", "oracle", "gold"]
     for name, other in (("inside", "gpst"), ("left", "left"), ("oracle", "oracle")):
         assert rows[other] == [f"{figures[f'{average}_f1'][name]:.1f}" for average in ("sentence", "corpus")]
@@ -77,8 +77,8 @@ def test_trees_are_scored_beside_the_trivial_ones(texts: Path, trained: Path, gr
         zip(of_model[1:], ({"mode": "parser"}, SEARCH, SEARCH | {"sync": False}), strict=True)
     ).items():
         row = score(gold, list(spans_of(accel.load("cpu"), model, encoded, **mode)), "gpst")
-        written = [figures[f"{average}_f1"][name] for average in ("sentence", "corpus")]
-        assert written == [row.sentence_f1, row.corpus_f1]
+        values = [figures[f"{average}_f1"][name] for average in ("sentence", "corpus")]
+        assert values == [row.sentence_f1, row.corpus_f1]
     first, *_ = grove("parse", "--checkpoint", trained, texts / "test").splitlines()
     assert first.replace("(X", "").replace(")", "").split() == (texts / "test").read_text().splitlines()[0].split()
     assert grove("evaluate", trained).splitlines()[2].startswith("sentence_f1 inside")

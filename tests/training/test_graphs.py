@@ -181,7 +181,7 @@ def test_a_missing_dependency_shows(
     moves = where.endswith("_shapes")
     recurrence = import_module("accel.cuda.recurrence")
     monkeypatch.setattr(recurrence, "WALK_BYTES", 0)  # so that the host starts a kernel for every step
-    monkeypatch.setattr(recurrence, "_plan", lambda *given: None)
+    monkeypatch.setattr(recurrence, "_plan", lambda *arguments: None)
     with forms.use(forms.Forms("fast")):
         plain, _ = ragged(gpu, moves)
     with forms.use(GRAPHS):
@@ -241,18 +241,18 @@ def test_the_null_stream_is_not_captured(gpu: ModuleType) -> None:
 
 
 def test_another_thread_copies_after_a_capture(gpu: ModuleType) -> None:
-    sent: list[Any] = []
-    thread = Thread(target=lambda: sent.append(gpu.from_host({"x": np.arange(3)})["x"]))
+    arrays: list[Any] = []
+    thread = Thread(target=lambda: arrays.append(gpu.from_host({"x": np.arange(3)})["x"]))
 
     def work() -> None:
         thread.start()
         thread.join(0.05)
-        assert not sent
+        assert not arrays
 
     gpu.captured(work)
     thread.join()
     gpu.received()
-    assert np.array_equal(sent[0].get(), np.arange(3))
+    assert np.array_equal(arrays[0].get(), np.arange(3))
 
 
 def test_what_is_wrong_in_a_batch_is_named(gpu: ModuleType) -> None:

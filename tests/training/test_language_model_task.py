@@ -148,8 +148,8 @@ def test_a_killed_language_model_resumes_bit_for_bit(texts: Path, trained: Path,
 
 def test_two_rates_on_a_line_go_on_bit_for_bit(texts: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
     """A killed run with another rate for the embedding; all of Adam's moments are restored."""
-    chosen = ("optimizer=adam", "schedule=linear", "warmup_steps=5", "own_rate_of=embed", "own_rate=0.2")
-    more = settings((*chosen, "maximum_rate=0.01", "steps=14"))
+    choices = ("optimizer=adam", "schedule=linear", "warmup_steps=5", "own_rate_of=embed", "own_rate=0.2")
+    more = settings((*choices, "maximum_rate=0.01", "steps=14"))
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert cli.main(text_run(texts, whole, *more)) == 0
     program = (
@@ -158,8 +158,8 @@ def test_two_rates_on_a_line_go_on_bit_for_bit(texts: Path, tmp_path: Path, mist
         f"kill_at(language_model, 'loss_and_grad', 10)\ncli.main({text_run(texts, killed, *more)!r})"
     )
     root = Path(__file__).parents[2]
-    ended = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=600)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    process = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=600)
+    assert process.returncode == -signal.SIGKILL, process.stderr
     assert cli.main(["train", "--out", str(killed), "--resume"]) == 0
     assert metrics(killed) == metrics(whole)
     for name in ("checkpoint.safetensors", "best.safetensors"):
@@ -173,9 +173,9 @@ def test_a_convolution_from_before_its_setting_resumes(texts: Path, tmp_path: Pa
     run, setting = tmp_path / "run", "convolved=inputs"
     first = text_run(texts, run, "--steps", 4, "--model", "conv_fasttrees", *settings((setting,)))
     grove(*first)
-    stored = json.loads((run / "config.json").read_text())
-    stored["options"]["set"].remove(setting)
-    (run / "config.json").write_text(json.dumps(stored))
+    content = json.loads((run / "config.json").read_text())
+    content["options"]["set"].remove(setting)
+    (run / "config.json").write_text(json.dumps(content))
     for name in ("checkpoint.safetensors", "best.safetensors"):
         state = checkpoint.read_state(run / name)
         config = language_model.Config(**state["config"])

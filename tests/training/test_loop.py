@@ -145,10 +145,10 @@ def test_a_model_without_accuracy_is_not_selected_by_it(tmp_path: Path) -> None:
 
 def test_an_evaluation_adds_up_all_parts_and_hands_their_memories_on() -> None:
     """Per label, over batches and their parts; part k reads the memory of part k of the batch before."""
-    read = []
+    memories = []
 
     def scores(ops: object, config: object, parameters: object, part: SimpleNamespace, memory: object) -> tuple:
-        read.append(memory)
+        memories.append(memory)
         return np.array(part.logp), np.array(part.right), part.name
 
     def part(name: str, logp: list[float], right: list[bool], n_labels: int) -> SimpleNamespace:
@@ -157,7 +157,7 @@ def test_an_evaluation_adds_up_all_parts_and_hands_their_memories_on() -> None:
     batches = [[part("a", [-1.0, -2.0], [True, False], 2), part("b", [-4.0], [True], 1)],
                [part("c", [-0.5], [False], 1), part("d", [-2.5], [True], 4)]]  # fmt: skip
     results = train.evaluate(accel.load("cpu"), SimpleNamespace(scores=scores), None, {}, batches)
-    assert results == {"loss": 10.0 / 8, "accuracy": 3 / 8} and read == [None, None, "a", "b"]
+    assert results == {"loss": 10.0 / 8, "accuracy": 3 / 8} and memories == [None, None, "a", "b"]
 
 
 def test_data_that_end_are_named(tmp_path: Path) -> None:

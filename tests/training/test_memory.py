@@ -36,10 +36,10 @@ def test_freed_memory_is_used_again() -> None:
     """The third array of 64 MiB costs no page fault a page."""
     faults = {}
     for keep in (False, True):
-        done = subprocess.run([sys.executable, "-c", FAULTS.format(keep=keep)], capture_output=True, text=True)
-        if done.returncode == 3 and platform.libc_ver()[0] != "glibc":
+        process = subprocess.run([sys.executable, "-c", FAULTS.format(keep=keep)], capture_output=True, text=True)
+        if process.returncode == 3 and platform.libc_ver()[0] != "glibc":
             pytest.skip("this C library has no mallopt")
-        faults[keep] = int(done.stdout)
+        faults[keep] = int(process.stdout)
     assert faults[True] < 10 < faults[False], faults
 
 
@@ -55,8 +55,8 @@ def test_the_memory_of_graphs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "xp", lambda: xp)
     monkeypatch.setattr(graphs, "_most_bytes", 0)
     monkeypatch.setattr(graphs, "_pools", WeakKeyDictionary())
-    kept = [graphs.captured_by_cupy(list)[1] for _ in range(2)]
-    del kept[0]
-    kept.append(graphs.captured_by_cupy(list)[1])
+    replays = [graphs.captured_by_cupy(list)[1] for _ in range(2)]
+    del replays[0]
+    replays.append(graphs.captured_by_cupy(list)[1])
     ops = SimpleNamespace(xp=xp, graph_bytes=graphs.graph_bytes)
     assert greatest(ops).endswith("5 GB on the GPU") and "GPU" not in greatest(cpu)

@@ -112,10 +112,10 @@ def test_every_part_of_every_process_draws_its_own_mask(monkeypatch: pytest.Monk
     seeds: dict[tuple[int, int], list[int]] = {}
     right = transformer_grammar.loss_and_grad
     for rank, ranks in ((0, 2), (1, 2), (0, 4), (1, 4), (2, 4), (3, 4)):
-        drawn = seeds.setdefault((rank, ranks), [])
+        rank_seeds = seeds.setdefault((rank, ranks), [])
 
-        def recorded(*arguments: object, drawn: list[int] = drawn, **options: object) -> tuple:
-            drawn.append(options["dropout_seed"])
+        def recorded(*arguments: object, rank_seeds: list[int] = rank_seeds, **options: object) -> tuple:
+            rank_seeds.append(options["dropout_seed"])
             return right(*arguments, **options)
 
         monkeypatch.setattr(transformer_grammar, "loss_and_grad", recorded)
@@ -126,7 +126,7 @@ def test_every_part_of_every_process_draws_its_own_mask(monkeypatch: pytest.Monk
         gradient.differentiate(run, parts)
         run.optimizer.step += 1
         gradient.differentiate(run, parts)
-    assert len({seed for drawn in seeds.values() for seed in drawn}) == 2 * 4
+    assert len({seed for rank_seeds in seeds.values() for seed in rank_seeds}) == 2 * 4
     for rank, k in ((0, 0), (1, 0), (0, 1), (1, 1)):
         assert seeds[rank, 2][k] == seeds[rank + 2 * k, 4][0]
         assert seeds[rank, 2][2 + k] == seeds[rank + 2 * k, 4][1]

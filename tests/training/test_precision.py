@@ -33,7 +33,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 
 def losses(house: House, out: Path, *options: str, backend: str = "cuda") -> list[float]:
     """Train on the stand-in, or on the processor, and return the losses of all steps."""
-    given = (
+    arguments = (
         "--validation",
         str(house.valid),
         "--backend",
@@ -45,7 +45,7 @@ def losses(house: House, out: Path, *options: str, backend: str = "cuda") -> lis
         "--set",
         "n_layers=1",
     )
-    assert cli.main(train(out, house.data, *given, *options)) == 0
+    assert cli.main(train(out, house.data, *arguments, *options)) == 0
     return [line["loss"] for line in metrics(out)]
 
 
@@ -85,9 +85,9 @@ def test_what_cannot_be_is_refused(
     assert "a resumed run keeps its settings: --precision: float32, now bf16" in mistake(*resumed)
     cpu = "the backend cpu has {} {} only; use --backend cuda, or --{} {}"
     cases = ("precision", "tf32", "float32 and bf16", "float32"), ("kernels", "fast", "plain", "plain")
-    for name, value, own, default in cases:
+    for name, value, choices, default in cases:
         refused = mistake(*train(tmp_path / "new", house.data, f"--{name}", value))
-        assert f"--{name} {value}: {cpu.format(name, own, name, default)}" in refused
+        assert f"--{name} {value}: {cpu.format(name, choices, name, default)}" in refused
     refused = mistake(*train(tmp_path / "new", house.data, "--precision", "bf16"))
     none = "on a processor it rounds hidden states of recurrences only, and tg has none"
     assert f"--precision bf16: {none}; use --precision float32" in refused
@@ -152,10 +152,10 @@ def test_curves_stay_within_the_spread_of_seeds(
     options = ["--data", house.data, "--validation", house.valid, "--out", tmp_path, "--steps", 12, "--seeds", 3]
     command = [str(x) for x in (*options, *settings(TINY))]
     precision.main(command)
-    printed = capsys.readouterr().out
+    output = capsys.readouterr().out
     precision.main(command)
-    assert printed == capsys.readouterr().out
-    _, _, *rows, tf32, bf16 = printed.splitlines()
+    assert output == capsys.readouterr().out
+    _, _, *rows, tf32, bf16 = output.splitlines()
     assert [line.split(" | ")[0] for line in rows] == [f"| {step}" for step in range(2, 13, 2)]
     within = "within the spread of float32 at every validation"
     assert (tf32, bf16) == (f"tf32: {within}", f"bf16: {within}")

@@ -68,8 +68,8 @@ def test_a_refused_resume_leaves_the_run_as_it_is(
 ) -> None:
     directory = copy_of(house, tmp_path)
     before = contents(directory)
-    given = [text.format(train=house.data, valid=house.valid) for text in arguments]
-    assert message in mistake("train", "--out", directory, "--resume", *given)
+    options = [text.format(train=house.data, valid=house.valid) for text in arguments]
+    assert message in mistake("train", "--out", directory, "--resume", *options)
     assert contents(directory) == before
 
 
@@ -111,12 +111,12 @@ def test_a_refused_start_leaves_nothing(
     house: House, tmp_path: Path, arguments: list[str], message: str, mistake: Callable[..., str]
 ) -> None:
     (tmp_path / "bad").write_text("(S they\n")
-    given = [text.format(bad=tmp_path / "bad") for text in arguments]
-    assert message in mistake(*train(tmp_path / "new" / "run", house.data, *given))
+    options = [text.format(bad=tmp_path / "bad") for text in arguments]
+    assert message in mistake(*train(tmp_path / "new" / "run", house.data, *options))
     assert not (tmp_path / "new").exists()
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "notes").write_text("mine")
-    assert message in mistake(*train(tmp_path / "old", house.data, *given))
+    assert message in mistake(*train(tmp_path / "old", house.data, *options))
     assert contents(tmp_path / "old") == {"notes": b"mine"}
 
 
@@ -163,8 +163,8 @@ def test_a_run_that_ended_before_its_first_step_begins_again(
     directory.mkdir()
     for name in written:
         shutil.copy(finished / name, directory / name)
-    given = ("--out", directory, "--resume") if resume else train(directory, house.data)[1:]
-    assert run_grove("train", *given, "--validation", house.valid)[0] == 0
+    arguments = ("--out", directory, "--resume") if resume else train(directory, house.data)[1:]
+    assert run_grove("train", *arguments, "--validation", house.valid)[0] == 0
     assert (directory / NEWEST).read_bytes() == (finished / NEWEST).read_bytes()
 
 
@@ -188,8 +188,8 @@ def test_what_was_given_before_may_be_given_again_and_files_may_move(
 ) -> None:
     directory, data = copy_of(house, tmp_path), tmp_path / "moved"
     shutil.copy(house.data, data)
-    given = ("--seed", "0", "--model", "tg", "--set", "d_model=16", "--set", "checkpoint_every=3", "--data", data)
-    assert run_grove("train", "--out", directory, "--resume", "--steps", 8, *given)[0] == 0
+    options = ("--seed", "0", "--model", "tg", "--set", "d_model=16", "--set", "checkpoint_every=3", "--data", data)
+    assert run_grove("train", "--out", directory, "--resume", "--steps", 8, *options)[0] == 0
     assert len(metrics(directory)) == 8
 
 
@@ -280,8 +280,8 @@ def test_a_run_that_has_lost_its_checkpoint_is_refused(
     directory = copy_of(house, tmp_path)
     shutil.move(directory / NEWEST, tmp_path / NEWEST)
     before = contents(directory)
-    for given in ((), ("--steps", "9")):
-        assert mistake("train", "--out", directory, "--resume", *given) == (
+    for options in ((), ("--steps", "9")):
+        assert mistake("train", "--out", directory, "--resume", *options) == (
             f"{directory / NEWEST}: is missing, and nothing but it can be resumed: put it back, choose another "
             f"directory with --out, or remove {directory} to train from the start"
         )

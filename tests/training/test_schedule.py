@@ -143,9 +143,9 @@ def test_a_group_of_parameters_has_a_rate_of_its_own(name: str, decay: str, back
 
 def test_a_group_without_parameters_is_named() -> None:
     settings = TrainingConfig(own_rate_of="pasrer.", own_rate=1.0)
-    for known in (None, PLACES):
+    for layout in (None, PLACES):
         with pytest.raises(ValueError, match="own_rate_of: no parameter has a name that begins with 'pasrer.'"):
-            optimizer.start(accel.load("cpu"), settings, np.zeros(7), known)
+            optimizer.start(accel.load("cpu"), settings, np.zeros(7), layout)
 
 
 def trained(

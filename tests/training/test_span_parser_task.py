@@ -60,13 +60,13 @@ def test_validation_leaves_out_trees_without_tags(
     treebank: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
 ) -> None:
     """As the training does; a test, which scores all trees, is refused before the training."""
-    mixed = tmp_path / "mixed.trees"
-    mixed.write_text((treebank / "valid").read_text() + "(S (NP the dog) (VP sings))\n")
+    path = tmp_path / "mixed.trees"
+    path.write_text((treebank / "valid").read_text() + "(S (NP the dog) (VP sings))\n")
     run = run_of(treebank, tmp_path / "run", "--leave-out-untagged", "--steps", 2, "--set", "validate_every=1")
-    run[run.index("--validation") + 1] = str(mixed)
+    run[run.index("--validation") + 1] = str(path)
     of_test = run.index("--test") + 1
-    assert mistake(*run[:of_test], mixed, *run[of_test + 1 :]) == (
-        f"{mixed}:27: not every word has a part-of-speech tag: --test has all its trees parsed: remove this one from it"
+    assert mistake(*run[:of_test], path, *run[of_test + 1 :]) == (
+        f"{path}:27: not every word has a part-of-speech tag: --test has all its trees parsed: remove this one from it"
     )
     assert not (tmp_path / "run").exists()
     grove(*run)

@@ -23,26 +23,26 @@ def products() -> list[bool]:
 
 
 def test_in_this_thread_and_in_those_that_it_starts(recwarn: pytest.WarningsRecorder) -> None:
-    seen: list[list[bool]] = []
+    outcomes: list[list[bool]] = []
     with pytest.raises(KeyError), as_zeros():
-        seen.append(products())
-        thread = Thread(target=lambda: seen.append(products()))
+        outcomes.append(products())
+        thread = Thread(target=lambda: outcomes.append(products()))
         thread.start()
         thread.join()
         assert np.finfo(np.float32).tiny > 0
         raise KeyError
-    assert seen == [[not REACHED] * 2] * 2
+    assert outcomes == [[not REACHED] * 2] * 2
     assert products() == [True, True] and not recwarn.list
 
 
 def test_a_training_runs_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[list[bool]] = []
+    outcomes: list[list[bool]] = []
     right = transformer_grammar.loss_and_grad
 
     def noted(*arguments: object, **options: object) -> tuple:
-        seen.append(products())
+        outcomes.append(products())
         return right(*arguments, **options)
 
     monkeypatch.setattr(transformer_grammar, "loss_and_grad", noted)
     run(tmp_path)
-    assert seen and all(both == [not REACHED] * 2 for both in seen) and products() == [True, True]
+    assert outcomes and all(both == [not REACHED] * 2 for both in outcomes) and products() == [True, True]

@@ -42,8 +42,8 @@ def test_its_ids_are_those_of_words(house: House) -> None:
 def test_documents_and_other_vocabularies(house: House, tmp_path: Path, run_grove: Grove, kind: str) -> None:
     documents = tmp_path / "documents.trees"
     documents.write_text("\n".join(f"{tree}\n{tree}\n" for tree in house.gold), encoding="utf-8")
-    given = ("--documents", f"--vocabulary={kind}", "--steps=4", "--validation", str(documents))
-    assert run_grove(*train(tmp_path / "run", documents, *WORDS, *given))[0] == 0
+    options = ("--documents", f"--vocabulary={kind}", "--steps=4", "--validation", str(documents))
+    assert run_grove(*train(tmp_path / "run", documents, *WORDS, *options))[0] == 0
     model = open_model(OPS, tmp_path / "run")
     corpus = encode_trees(read_treebank(documents, model.reading), model.vocabulary)
     assert model.vocabulary.labels == () and len(corpus) == len(house.gold)

@@ -26,17 +26,17 @@ def of_tokens(folder: Path, name: str, out: Path, *more: str) -> list[str]:
 
 def test_a_run_reads_so_many_tokens_and_resumes(folder: Path, tmp_path: Path, capfd: Any) -> None:
     """A text of 2,637 tokens has 10 contexts: two batches an epoch. The last tokens of 6,000 are in the fifth batch."""
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    whole, part = tmp_path / "whole", tmp_path / "cut"
     constant = ("--set", "schedule=constant", "--set", "warmup_steps=0")
     assert cli.main(of_tokens(folder, "gpt2", whole, "--tokens", "6e3", *constant)) == 0
     assert "6,000 tokens: 2.28 epochs, 5 steps" in capfd.readouterr().err
-    assert cli.main(of_tokens(folder, "gpt2", cut, "--tokens", "2637", *constant)) == 0
-    assert len(metrics(cut)) == 2
-    assert cli.main(["train", "--out", str(cut), "--resume", "--tokens", "6000"]) == 0
-    assert [line["loss"] for line in metrics(cut)] == [line["loss"] for line in metrics(whole)]
-    assert cli.main(["train", "--out", str(cut), "--resume", "--steps", "6"]) == 0
-    assert len((cut / METRICS).read_text().splitlines()) == 6
-    assert json.loads((cut / "config.json").read_text())["options"]["tokens"] is None
+    assert cli.main(of_tokens(folder, "gpt2", part, "--tokens", "2637", *constant)) == 0
+    assert len(metrics(part)) == 2
+    assert cli.main(["train", "--out", str(part), "--resume", "--tokens", "6000"]) == 0
+    assert [line["loss"] for line in metrics(part)] == [line["loss"] for line in metrics(whole)]
+    assert cli.main(["train", "--out", str(part), "--resume", "--steps", "6"]) == 0
+    assert len((part / METRICS).read_text().splitlines()) == 6
+    assert json.loads((part / "config.json").read_text())["options"]["tokens"] is None
 
 
 def test_steps_follow_from_the_tokens_of_an_epoch(folder: Path, tmp_path: Path) -> None:
