@@ -1,6 +1,6 @@
-"""What pytest loads of Grove wherever Grove is installed: the options of its conformance tests, if they are asked for.
+"""The pytest plug-in of an installed Grove: it loads the options of the conformance tests if these tests are named.
 
-This module lies outside of `accel`, so that other projects' tests do not import `accel`.
+pytest loads this module in every project. It lies outside `accel`, so that other projects' tests do not import `accel`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PLUGIN, TESTS = "accel.verify.plugin", "accel.verify"
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Iterator[None]:
-    """Load the plug-in if the tests are named as `--pyargs accel.verify`; say so if `--backend` is given without."""
+    """Load the options if an argument names `accel.verify` or a module in it; else refuse `--backend` with advice."""
     if any(argument == TESTS or argument.startswith(f"{TESTS}.") for argument in args):
         early_config.pluginmanager.import_plugin(PLUGIN)
     yield

@@ -225,11 +225,11 @@ def _chunks(
         yield sizes, chunk
 
 
-def bracket_score(chosen: Sequence[Tree | None], gold: list[Tree], parameters: EvalbParameters) -> Score:
-    """Return EVALB's score of the chosen trees; a sentence without one is skipped, as EVALB skips an empty line.
+def bracket_score(parses: Sequence[Tree | None], gold: list[Tree], parameters: EvalbParameters) -> Score:
+    """Return EVALB's score of the parses; a sentence without one is skipped, as EVALB skips an empty line.
 
-    EVALB needs a part-of-speech tag over every word. If the gold trees have tags, words of chosen trees without a tag
-    take the gold tags (EVIN-5). If not, every word gets the tag "WORD", in place of the tags of chosen trees, and
+    EVALB needs a part-of-speech tag over every word. If the gold trees have tags, words of parses without a tag
+    take the gold tags (EVIN-5). If not, every word gets the tag "WORD", in place of the tags of parses, and
     punctuation counts as words do. Gold trees have tags if more than half of their words do; the others get "WORD".
     """
     if any(tags(tree) is None for tree in gold) and has_tags(gold):
@@ -239,12 +239,12 @@ def bracket_score(chosen: Sequence[Tree | None], gold: list[Tree], parameters: E
     if len(gold_tags) < len(gold):
         gold_tags = [["WORD"] * len(words(tree)) for tree in gold]
         gold = [with_tags(tree, word_tags) for tree, word_tags in zip(gold, gold_tags, strict=True)]
-        if all(tree is None or tags(tree) is not None for tree in chosen):
-            chosen = [tree and without_preterminals(tree) for tree in chosen]
+        if all(tree is None or tags(tree) is not None for tree in parses):
+            parses = [tree and without_preterminals(tree) for tree in parses]
     phrases = {label for tree in gold for label, _, _ in spans(without_preterminals(tree))}
-    trees = [tree for tree in chosen if tree is not None]
+    trees = [tree for tree in parses if tree is not None]
     is_tagged = _is_tagged(trees, set(chain(*gold_tags)) - phrases)  # or else a bracket over one word is a phrase
-    pairs = zip(chosen, gold_tags, strict=True)
+    pairs = zip(parses, gold_tags, strict=True)
     tagged = [tree and _tagged(tree, word_tags, phrases if is_tagged else None) for tree, word_tags in pairs]
     return evalb(gold, tagged, parameters)
 

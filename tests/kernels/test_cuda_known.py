@@ -39,14 +39,14 @@ def test_arrays_of_every_type_arrive_as_they_were(gpu: ModuleType) -> None:
 
 def test_facts_are_computed_once_and_die_with_the_array(gpu: ModuleType) -> None:
     gc.collect()
-    before = len(known._known)
+    before = len(known._entries)
     ids = gpu.from_host({"ids": np.array([3, 1, 3, 0], np.int32)})["ids"]
     groups = group(ids, 5)
     assert group(ids, 7) is groups and groups.n_used == 4
     assert groups.starts.get().tolist() == [0, 1, 2, 2, 4] and groups.order.get().tolist() == [3, 1, 0, 2]
     del ids
     gc.collect()
-    assert len(known._known) == before
+    assert len(known._entries) == before
 
 
 def test_of_a_fact_nothing_else_is_noted(gpu: ModuleType) -> None:

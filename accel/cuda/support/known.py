@@ -46,12 +46,12 @@ class Known:
 
     def __init__(self, array: Array, copy: np.ndarray, name: str, block: Block) -> None:
         number = id(array)
-        self.array = weakref.ref(array, lambda _: _known.pop(number, None))
+        self.array = weakref.ref(array, lambda _: _entries.pop(number, None))
         self.copy, self.name, self.block = copy, name, block
         self.facts: dict[tuple[Any, ...], Any] = {}
 
 
-_known: dict[int, Known] = {}  # by `id` of the array, as long as it lives
+_entries: dict[int, Known] = {}  # by `id` of the array, as long as it lives
 
 
 def sent(
@@ -72,9 +72,9 @@ def sent(
     for name in arrays:
         copies[name], result[name] = next(packed)
         copies[name].flags.writeable = False
-        _known[id(result[name])] = Known(result[name], copies[name], name, block)
+        _entries[id(result[name])] = Known(result[name], copies[name], name, block)
     for (compute, names, fact), part in zip(computed, parts, strict=True):
-        owner, key = _place(compute, [_known[id(result[name])] for name in names])
+        owner, key = _place(compute, [_entries[id(result[name])] for name in names])
         owner.facts[key] = replace(fact, **{name: next(packed)[1] for name in part})
     return result
 
@@ -84,7 +84,7 @@ def copy_of(array: Array) -> np.ndarray | None:
 
     Nothing is noted: the caller notes what it computes from the copy, by `number`, `once` or `note_check`.
     """
-    entry = _known.get(id(array))
+    entry = _entries.get(id(array))
     return None if entry is None else entry.copy
 
 
@@ -108,7 +108,7 @@ def number(compute: Callable[..., Any], arrays: Sequence[Array], copies: Sequenc
     If all arrays were sent, only this value is noted.
     """
     value = compute(*copies)
-    if all(id(array) in _known for array in arrays):
+    if all(id(array) in _entries for array in arrays):
         _note(lambda *entries: compute(*(x.copy for x in entries)), *arrays)
     return value
 
@@ -120,7 +120,7 @@ def fact(compute: Callable[..., Any], *arrays: Array) -> Any:
 
 def place_of(array: Array) -> tuple[str, Block] | None:
     """Return the name of an array that was sent, and the block of arrays sent with it; None for any other array."""
-    entry = _known.get(id(array))
+    entry = _entries.get(id(array))
     return None if entry is None else (entry.name, entry.block)
 
 
@@ -129,7 +129,7 @@ def limits(array: Array) -> tuple[int, int] | None:
 
     Nothing is noted.
     """
-    entry = _known.get(id(array))
+    entry = _entries.get(id(array))
     if entry is None:
         return None
     if (limits,) not in entry.facts:
@@ -158,7 +158,7 @@ def once(compute: Callable[..., Fact], arrays: Sequence[Array], copies: Sequence
     If all arrays were sent, the fact is computed once, and kept as long as they live. Its numbers are noted, and of its
     arrays only shapes and dtypes.
     """
-    entries = [_known.get(id(array)) for array in arrays]
+    entries = [_entries.get(id(array)) for array in arrays]
     if any(x is None for x in entries):
         return _on_device(compute(*copies))
     owner, key = _place(compute, entries)  # type: ignore[arg-type]
@@ -174,7 +174,7 @@ def once_on_device(compute: Callable[..., Fact], arrays: Sequence[Array]) -> Fac
     If all arrays were sent, it is made once, and kept as long as they live. The host reads no array, so nothing is
     noted: a graph runs the kernels again in each replay.
     """
-    entries = [_known.get(id(array)) for array in arrays]
+    entries = [_entries.get(id(array)) for array in arrays]
     if any(x is None for x in entries):
         return compute(*arrays)
     owner, key = _place(compute, entries)  # type: ignore[arg-type]
@@ -193,7 +193,7 @@ class Note:
 
     def holds(self, arrays: Mapping[str, Array]) -> bool:
         """Return whether these arrays, which were sent, give the same value; raise the error of a check that fails."""
-        return bool(self.take(*(_known[id(arrays[name])] for name in self.names)) == self.value)
+        return bool(self.take(*(_entries[id(arrays[name])] for name in self.names)) == self.value)
 
 
 _notes: ContextVar[list[Note] | None] = ContextVar("notes", default=None)
@@ -218,7 +218,7 @@ def note_check(require: Callable[[np.ndarray], None], array: Array) -> None:
 def _note(take: Callable[..., Any], *arrays: Array) -> None:
     notes = _notes.get()
     if notes is not None:
-        entries = [_known[id(array)] for array in arrays]
+        entries = [_entries[id(array)] for array in arrays]
         notes.append(Note(tuple(x.name for x in entries), take, take(*entries)))
 
 

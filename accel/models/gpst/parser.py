@@ -69,8 +69,8 @@ def _layer(f: Pass, layer: str, x: Variable, bounds: Array, angles: tuple[Array,
     return tape.add(x, tape.linear(gated, p[f"{layer}.down"]))
 
 
-def loss(tape: Tape, scores: Variable, begin: np.ndarray, end: np.ndarray, chosen: np.ndarray) -> Variable:
-    """Return -log p of the chosen point among the points begin..end-1, for the cells of all trees [cells].
+def loss(tape: Tape, scores: Variable, begin: np.ndarray, end: np.ndarray, splits: np.ndarray) -> Variable:
+    """Return -log p of the split among the points begin..end-1, for the cells of all trees [cells].
 
     The log of a softmax's denominator is computed as the mean of score - log weight, weighted by the softmax's weights:
     scores of any size do not overflow.
@@ -79,19 +79,19 @@ def loss(tape: Tape, scores: Variable, begin: np.ndarray, end: np.ndarray, chose
     bounds = offsets_of(end - begin)
     cells = np.repeat(np.arange(len(begin)), end - begin)
     points = np.arange(bounds[-1]) - (bounds[:-1] - begin)[cells]
-    arrays = {name: x.astype(np.int32) for name, x in (("points", points), ("chosen", chosen), ("cells", cells))}
-    arrays = on_device(ops, arrays | {"groups": bounds}, groups=["points", "chosen"])
-    points, chosen, cells, groups = arrays.values()
+    arrays = {name: x.astype(np.int32) for name, x in (("points", points), ("splits", splits), ("cells", cells))}
+    arrays = on_device(ops, arrays | {"groups": bounds}, groups=["points", "splits"])
+    points, splits, cells, groups = arrays.values()
     point_scores = values[points]
     weights = ops.weighted_sum(point_scores, point_scores[:, None], groups)[1]
     logs = point_scores - xp.log(xp.maximum(weights, xp.finfo(values.dtype).tiny))
-    value = ops.weighted_sum(point_scores, logs[:, None], groups)[0][:, 0] - values[chosen]
+    value = ops.weighted_sum(point_scores, logs[:, None], groups)[0][:, 0] - values[splits]
 
     def backward(d_out: Array) -> None:
         table = values[:, None]
         spread = weights * d_out[cells]
         slopes = ops.embedding_vjp(spread[:, None], (), table, points)[0]
-        scores.accumulate((slopes - ops.embedding_vjp(d_out[:, None], (), table, chosen)[0])[:, 0])
+        scores.accumulate((slopes - ops.embedding_vjp(d_out[:, None], (), table, splits)[0])[:, 0])
 
     return tape.record(value, [scores], backward)
 
