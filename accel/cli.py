@@ -53,14 +53,14 @@ COMMANDS = {
 }
 FILES = """\
 files:
-  "-" is standard input; as a file to write, such as that of --out, it is standard output, and the figures go to stderr.
+  "-" is standard input. As a file to write, as with --out, it is standard output, and the figures go to stderr.
   Files are UTF-8, with or without a byte-order mark, and may be .gz or .xz.
-  Text has a sentence a line, words between blanks. A blank line is no sentence: it ends a document, and tables leave it
-  out; where the output has a line for every line of the text, it is blank there, too. Only language models of words
-  read it, as in WikiText: its end counts in their losses and perplexities.
-  Trees are in brackets, several on a line, one a line, or over several lines. Blank lines between trees are skipped, or
-  end a document or the proposals for a sentence.
-  Messages name a place as file:line:column, from 1."""
+  Text has one sentence a line, with blanks between the words. A blank line is no sentence: it ends a document. Tables
+  have no row for it; an output with a line for every line of the text has a blank line, too. Only language models of
+  words read blank lines, as in WikiText: the end of such a line counts in their losses and perplexities.
+  Trees are in brackets: one a line, several on a line, or one over several lines. Blank lines between trees are
+  skipped, or end a document or the proposals for a sentence.
+  Messages name a place as file:line:column; lines and columns are counted from 1."""
 OPTIONS = {
     "backend": "where to compute: cpu, cuda (a GPU), or ref (the reference, slow)",
     "configuration": "the sizes of model and training; those named after data are the paper's",

@@ -82,4 +82,4 @@ ERRORS: dict[str, Error] = {
     "wrong beyond 64 rows": beyond_a_size,
 }
 LOW_PRECISION = {"float16 inside": "float16", "bfloat16 inside": "bfloat16"}
-"""Inputs are rounded, and only in calls with float32: the float64 answers are right."""
+"""The inputs are rounded to this precision, but only in float32 calls: the float64 answers are right."""

@@ -41,7 +41,7 @@ SLOW = (
     "sparse_attention", "causal_attention", "dot_product_attention", "pair_attention", "recurrence",
     "linear_recurrence",
 )  # fmt: skip
-"""Their references are loops: they get a third of the batches."""
+"""Ops whose references are loops: they get a third of the batches."""
 GROUPS: dict[str, dict[str, str]] = {
     "one thread": {},
     "fused": {},

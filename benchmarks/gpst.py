@@ -30,14 +30,14 @@ from benchmarks.timing import Clock, Row
 
 WINDOW = 2
 WORDS = 2**15
-"""Words of a call, where time is measured over length."""
+"""Words of each call that compares the time for short and long sentences."""
 SENTENCES = 8
 RATE = 0.0
-"""Of the steps: with other weights the parser merges words in another order, and a step has other products."""
+"""The learning rate: with other weights the parser would merge in another order, and the products would differ."""
 GOALS = {64: (4.0, 3.0), 256: (2.0, 2.0)}
-"""By width: the goals of the composition step and of the full step, in times as fast as PyTorch."""
+"""For each width: how many times as fast as PyTorch the composition step and the full step should be."""
 MOST = {(64, n, False): 2.0 for n in (16, 32, 64, 128)} | {(256, 128, False): 1.4, (64, 128, True): 1.8}
-"""By width, words, and whether it is the full step: the goal in times of the products alone."""
+"""The most time of a step, divided by that of its products alone; by width, words, and whether it is the full step."""
 
 
 def pruned_chart(clock: Clock) -> Iterator[Row]:

@@ -28,11 +28,11 @@ from benchmarks.gpu_flops import of_launch, of_product
 COUNTS = Path(__file__).parent / "results" / "gpu-counts.json"
 """The counts of all steps, as benchmarks.gpu_model stores them."""
 SMALL_BYTES, SMALL_FLOPS = 2**20, 10**8
-"""Kernels below both are counted by name only, with their mean: each takes less time than its start."""
+"""Kernels below both limits are counted by name only, with their mean size: each takes less time than its launch."""
 PRODUCTS = ("dot", "matmul", "__matmul__")  # of the array module
 GATHERS = ("__getitem__", "take")
 QUIET = {"__init__", "__len__", "__iter__", "__repr__", "__array__", "__array_function__"}
-"""Methods of an array that start nothing themselves."""
+"""Methods of an array that launch no kernel themselves."""
 
 
 @dataclass(frozen=True)

@@ -42,24 +42,24 @@ BUDGETS = {
     "treeformer": (40, "Treeformer's chart, d 512, H 10, 16 x 50 tokens"),
     "gpst": (400, "GPST's whole step, d 64, 8 x 128 words"),
 }
-"""The kernels that a step may start after the design, and for which step: others may start as many in proportion."""
+"""For each family, how many kernels one step may launch after the design, and which step; others in proportion."""
 WITH_FAST = ("transformer_grammar", "treeformer", "gpst")
-"""The families whose steps are counted with fast kernels, too."""
+"""The families whose steps are also counted with fast kernels."""
 PERSISTENT = 60
-"""The kernels of a stack whose recurrences are one persistent kernel each, beside the same step's budget."""
+"""The kernels of a FastTrees step whose recurrences are one persistent kernel each; the step's budget is 350."""
 LARGE = {
     f"BLLIP-LG, {layers} layer{'s'[: layers - 1]}, 8 {length} trees": (layers, bounds)
     for layers in (1, 2)
     for length, bounds in (("short", (30, 50)), ("long", (58, 70)))
 }
-"""Steps of a model as wide as the paper's largest one: by layers, and the positions of its trees. What a step moves and
-computes rises on lines with its layers and its positions, so that the large step follows from these four."""
+"""Steps of a model as wide as the paper's largest one: its layers, and the bounds on the positions of its trees. The
+bytes and operations of a step are linear in layers and positions, so these four give those of the large step."""
 WORDS, WORDS_A_SENTENCE, POSITIONS_A_SENTENCE = 40e6, 24.15, 82
-"""Of BLLIP-LG: words (section 3 of the paper), words a sentence of its test split (footnote 2); positions as in PTB's
-sample, read without tags."""
+"""BLLIP-LG's words (section 3 of the paper), and words per sentence in its test split (footnote 2); the positions per
+sentence are those of PTB's sample, read without tags."""
 GPUS = (1, 8, 64)
 BACKWARD = 2 / 3
-"""Of a step, in which gradients are added up: its products are twice those of the forward pass."""
+"""The backward pass's share of a step: it has twice the forward pass's products. Gradients are added up meanwhile."""
 
 
 def large(layers: int, bounds: tuple[int, int]) -> Callable[[Any, bool], Step]:

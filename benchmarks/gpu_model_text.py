@@ -23,14 +23,14 @@ One H200. The predictions use what was assumed.
 ## The model
 
 - [gpu_counts.py](gpu_counts.py) runs a step of real size on the strict stand-in for CuPy, and notes for every kernel
-  the bytes of its arrays, each once, and for every product its operations. Of an array that several launches of one of
-  our kernels are given, as the steps of a recurrence are, each moves its share. A sort counts as eight kernels. The
+  the bytes of its arrays, each once, and for every product its operations. If several launches of one of our kernels
+  get the same array, as the steps of a recurrence do, each moves an equal share. A sort counts as eight kernels. The
   arithmetic of other kernels is not counted: attention over a dozen keys is bound by bytes.
 - On the device a kernel takes the longest of three times: of its start, its bytes, its operations. Meanwhile the host
-  calls the next ones. A step takes the longer of the two, and the synchronisations. ([gpu_time.py](gpu_time.py))
+  calls the next ones. A step takes the longer of the two, plus the synchronisations. ([gpu_time.py](gpu_time.py))
 - After the design a step starts as many kernels as its budget allows, copies once and waits once. The budgets are set
   for five steps, and those of others are in proportion. Its bytes are those of now: what fused kernels no longer move
-  is not taken off, nor is what the second cache (50 MB) holds. A graph is one call of the host; with graphs, the
+  is not subtracted, nor is what the L2 cache (50 MB) holds. A graph is one call of the host; with graphs, the
   recurrences of the stacks run in persistent kernels, 60 of a step of 350, which read their weights once. Budgets are
   older than the fused kernels: where "now" has fewer kernels than its budget (Transformer Grammar), the design is the
   slower of the two; where it has more (GPST), the goal is not met.
@@ -60,8 +60,8 @@ In float32, but for the column that says bf16. As predicted before any measureme
 
 ## Predicted and measured milliseconds
 
-In float32: plain kernels started one by one, and fast kernels in a graph. "Times" is the measured time by the predicted
-one. "Anew" is what the model predicts with the machine's measured figures. The fast kernels of the stacks are
+In float32: plain kernels started one by one, and fast kernels in a graph. "Times" is the measured time divided by the
+predicted one. "Anew" is what the model predicts with the machine's measured figures. The fast kernels of the stacks are
 persistent ones, while "now, a graph" has a kernel for each step of a recurrence. Measured times are medians of seven; a
 graph replays one batch.
 

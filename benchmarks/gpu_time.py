@@ -13,9 +13,9 @@ from benchmarks.gpu_counts import Kernel, StepCounts
 
 FLOAT32_BYTES = 4
 STEPS = 20
-"""So many equal products are those of a recurrence, one a step."""
+"""At least this many equal products are taken for those of a recurrence, one for each of its steps."""
 NARROW = {"float32": 1.0, "tf32": 1.0, "bf16": 0.5}
-"""The bytes of the factors of a product, in times of those of float32."""
+"""The bytes of the factors of a product, divided by their bytes in float32."""
 
 
 @dataclass(frozen=True)

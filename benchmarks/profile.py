@@ -36,8 +36,8 @@ STAGES = {
     ),
     "optimizer": ("adam",),
 }  # fmt: skip
-"""The functions of every stage; a gradient is of the stage of its op. What an op multiplies counts as products,
-but for the steps of a recurrence."""
+"""The functions of every stage. A gradient is in the stage of its op. Matrix products inside an op count as products,
+except those in the steps of a recurrence."""
 
 
 @dataclass

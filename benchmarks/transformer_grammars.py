@@ -27,7 +27,8 @@ from benchmarks.timing import Clock, Row
 from refimpl.trees import Tree
 
 GATHERS, READINGS = 6, 20
-"""Rows that sparse attention gathers an edge: of k, v; again of both, of q and d_out. Readings of the keys in order."""
+"""Rows that sparse attention gathers for each edge (forward k, v; backward k, v, q, d_out), and how often the keys are
+read in order."""
 
 
 def structure(corpus: Corpus, vocabulary: Vocabulary, clock: Clock) -> Iterator[Row]:
@@ -112,7 +113,7 @@ class Step:
         lengths = sequence_lengths(corpus, "tg")
         whole = np.flatnonzero((lengths >= 3 * filled // 4) & (lengths <= self.config.segment_length))
         if len(whole) < 8 * n_batches:
-            raise SystemExit(f"--data: {len(whole)} trees are as long as needed, not {8 * n_batches}: take more trees")
+            raise SystemExit(f"--data: {len(whole)} trees of suitable length, {8 * n_batches} are needed: give more")
         trees = np.random.default_rng(0).permutation(whole)[: 8 * n_batches].reshape(-1, 8)
         self.batches = [batch_of(corpus, vocabulary, self.config, group) for group in trees]
         self.on_device = [to_backend(backend, batch) for batch in self.batches]

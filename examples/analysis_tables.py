@@ -20,7 +20,8 @@ PAPER = dict(zip((*FREQUENCIES, *CONTEXTS), (-0.0488, -0.2419, -0.5481, -0.2871,
 """Section 3.8: the coefficients of both regressions."""
 ORDERS = {"frequency": FREQUENCIES, "copying": ("InContextCurSentence", "NotInContext", "InContextPrevSentences"),
           "stack": PLACES}  # fmt: skip
-"""The cases of each regression in the paper's order, the best one for Transformer Grammars first; the last is ours."""
+"""The cases of each regression, the best one for Transformer Grammars first: in the paper's order, but for the
+regression on the stack, which is ours."""
 
 
 OF_PAPER = ("frequency", "copying")

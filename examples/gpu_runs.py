@@ -25,8 +25,8 @@ GRAMMAR_STEPS = 20_000
 LANGUAGE_MODELS = ("on_lstm", "fasttrees", "faster_fasttrees")
 TRAINS, OTHERS = "accel.cli train", ("accel.cli", "examples.gpst.measure")
 SECONDS = {"logic": 0.01, "language_model": 0.01, "cogs": 0.02, "grammar": 0.04, "gpst": 0.3}
-"""Of a step. That of a grammar is measured on an H200 (benchmarks/results/gpu/h200): fast kernels, no graph. It is the
-host's time for the calls, of 8 trees; with a run's 64 trees the device may need longer."""
+"""Seconds of a training step. A grammar's was measured on an H200 (benchmarks/results/gpu/h200), with fast kernels and
+without a graph. This is the host's time for the calls, with 8 trees; a run has 64, so the device may need longer."""
 
 
 def grammar(model: str, seed: int) -> Run:

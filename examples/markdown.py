@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from accel.evaluation.significance import Interval, welch
 
 Z = 1.959964
-"""A normal variable lies within so many deviations of its mean with a probability of 95 %."""
+"""A normal variable lies within this many standard deviations of its mean with a probability of 95 %."""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], n_names: int = 1) -> str:

@@ -83,7 +83,7 @@ def _write_sentences(options: argparse.Namespace, sample: Sample, models: Sequen
     parsed, settings = _of_split(options, "proposals.trees"), _of_split(options, "trees.json")
     text = "".join(f"{tree}\n" for tree in sample.gold)
     if parsed.exists() and _sentences(options).read_text(encoding="utf-8") != text:
-        raise ValueError(f"{parsed}: of other sentences than those asked for: give another --out")
+        raise ValueError(f"{parsed}: has trees of other sentences than this run's: give another --out")
     request: Result = {name: getattr(options, name) for name in ("number", "draws", "beam")}
     if options.beam and sample.documents is None:
         request["models"] = models  # their searches add trees
@@ -227,36 +227,36 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="a folder with train.trees, valid.trees, test.trees")
     parser.add_argument("--out", type=Path, required=True, help="a directory for the runs and their results")
-    parser.add_argument("--name", help="of the treebank in the tables, such as tg_example_256 (that of its folder)")
+    parser.add_argument("--name", help="the treebank's name in the tables (default: its folder's name)")
     parser.add_argument(
         "--suites", type=Path, nargs="+", help="SyntaxGym's suites: .json files, or a folder or archive"
     )
-    parser.add_argument("--models", nargs="+", choices=tuple(MODELS), default=tuple(MODELS), help="which (all)")
-    help_text = "variants of TG beside them, as in Table 2: distinct,shift,linear"
+    parser.add_argument("--models", nargs="+", choices=tuple(MODELS), default=tuple(MODELS), help="what to train (all)")
+    help_text = "also train variants of TG, as in Table 2: distinct,shift,linear"
     parser.add_argument("--variants", type=_variants, default=(), metavar="NAMES", help=help_text)
     parser.add_argument(
         "--documents", action="store_true", help="train and measure on the documents between blank lines"
     )
-    parser.add_argument("--split", choices=("valid", "test"), default="test", help="where to measure (test)")
-    parser.add_argument("--steps", type=at_least(1), help=f"of every model ({STEPS:,})")
+    parser.add_argument("--split", choices=("valid", "test"), default="test", help="the split to measure on (test)")
+    parser.add_argument("--steps", type=at_least(1), help=f"training steps of every model ({STEPS:,})")
     parser.add_argument(
         "--set", dest="settings", type=_setting, action="append", default=[], metavar="NAME=VALUE",
         help="any other setting of the models, such as d_model=64",
     )  # fmt: skip
-    parser.add_argument("--seed", type=at_least(0), default=0, help="the first one (0)")
+    parser.add_argument("--seed", type=at_least(0), default=0, help="the first seed (0)")
     parser.add_argument("--seeds", type=at_least(1), default=1, metavar="N", help="how many models of each kind (1)")
-    help_text = "the parser's proposals of a sentence (300)"
+    help_text = "proposals of the parser for a sentence (300)"
     parser.add_argument("--number", type=at_least(1), default=300, metavar="J", help=help_text)
-    help_text = "trees of a sentence that the parser draws, for the estimate; 0: none (300)"
+    help_text = "trees that the parser draws for a sentence, to estimate the perplexity; 0: none (300)"
     parser.add_argument("--draws", type=at_least(0), default=300, metavar="J", help=help_text)
-    help_text = "of the search whose trees join the proposals; 0: none (100)"
+    help_text = "beam of the models' searches, whose trees are added to the proposals; 0: no search (100)"
     parser.add_argument("--beam", type=at_least(0), default=100, help=help_text)
-    help_text = "draw N sentences at random; with --documents the first N of each (default: all)"
+    help_text = "draw N sentences at random; with --documents take the first N of each document (default: all)"
     parser.add_argument("--sentences", type=at_least(1), metavar="N", help=help_text)
-    help_text = "longer sentences are left out, and counted; a document ends before them"
+    help_text = "leave out longer sentences, and count them; a document ends before its first one (100)"
     parser.add_argument("--max-words", type=at_least(1), default=100, help=help_text)
     parser.add_argument("--parser", type=Path, metavar="RUN", help="a trained parser (default: train one)")
-    parser.add_argument("--epochs", type=at_least(1), default=3, help="of the parser that is trained")
+    parser.add_argument("--epochs", type=at_least(1), default=3, help="epochs of the parser, if it is trained here (3)")
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
     return parser
 

@@ -85,7 +85,7 @@ SILVER = Run(
      "--parser {runs}/tg_example/parser-lstm",),
     of_text("standard_ebooks", "{}"), ("tg_example/parser-lstm",),
 )  # fmt: skip
-"""Two million words of prose, for SyntaxGym: gold trees have fewer. The parser learned from a novel."""
+"""Trees of two million words of prose, for SyntaxGym: gold treebanks have fewer. The parser was trained on a novel."""
 
 
 def grammar(kind: str, model: str, seed: int) -> Run:
@@ -265,11 +265,11 @@ SECONDS = {
     "gpst_small gpst": 0.47, "gpst_small induction": 0.58, "gpst_small gpt2": 0.18,
     "gpst gpst": 2.5, "gpst induction": 1.2, "gpst gpt2": 0.9,
 }  # fmt: skip
-"""Of a step."""
+"""Seconds of a training step."""
 MEASURED = {
     "gpst_small gpst": 0.25, "gpst_small gpt2": 0.05, "gpst gpst": 0.5, "gpst gpt2": 0.1,
 }  # fmt: skip
-"""Hours of `examples.gpst.measure` and of reading the text."""
+"""Hours that `examples.gpst.measure` takes, and the reading of the text."""
 
 
 def table_1(kind: str, seeds: Sequence[int] = SEEDS) -> tuple[Run, ...]:

@@ -17,7 +17,7 @@ from accel.training.directory import load_settings
 from examples.provenance import TRAINED_AT
 from examples.result_files import Result
 
-_OF_OPTION = {"epochs": "parser in {} is", "suites": "results in {} are"}
+_OF_OPTION = {"epochs": "parser in {} was trained", "suites": "results in {} were made"}
 
 
 def suites_of(paths: Iterable[Path]) -> str:
@@ -45,9 +45,9 @@ def require_same_options(folder: Path, stored: Result, asked: Result) -> None:
     """Raise ValueError if an option that is asked for differs from that of the files in the folder."""
     for name, value in stored.items():
         if asked.get(name, value) != value:
-            text = " ".join(value) if isinstance(value, list) else value
-            what = _OF_OPTION.get(name, "trees in {} are")
-            raise ValueError(f"--{name}: the {what.format(folder)} of {text}: give that, or another --out")
+            before, now = (" ".join(x) if isinstance(x, list) else x for x in (value, asked[name]))
+            what = _OF_OPTION.get(name, "trees in {} were made").format(folder)
+            raise ValueError(f"--{name}: the {what} with {before}, not {now}: give the same, or another --out")
 
 
 def require_same_settings(directory: Path, asked: Mapping[str, str]) -> None:
@@ -62,4 +62,6 @@ def require_same_settings(directory: Path, asked: Mapping[str, str]) -> None:
         with suppress(ValueError):  # 1e-3 equals 0.001; a text that is no number differs
             is_same |= isinstance(before, float) and float(value) == before
         if not is_same:
-            raise ValueError(f"{directory}: {name} was {before}, is {value}: give that, or another --out")
+            raise ValueError(
+                f"{directory}: was trained with {name}={before}, not {value}: give the same, or another --out"
+            )

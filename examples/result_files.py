@@ -14,9 +14,9 @@ VARIANTS = {
     "tg_linear": "TG (TXL mem. & rel. pos.)",
 }
 NAMES = {"tg": MODELS["tg"]} | VARIANTS | MODELS
-"""Of all models, in the order of the paper's Table 2."""
+"""The names of all models in tables, in the order of the paper's Table 2."""
 SILVER = "silver"
-"""Its trees are those of a parser: how near a model's are to them says nothing about the model, so it has no F1."""
+"""The treebank whose trees come from a parser: they are no gold trees, so its results have no F1."""
 ESTIMATED = "perplexity, estimated"
 PAPER = {
     "perplexity": ("txl_cc", "tg", "txl_terminals"),
@@ -27,7 +27,8 @@ PAPER = {
 }
 """The measures, and the order of the models in the paper's Table 1, the best first."""
 PAPER_FIGURES = {"tg": "30.3, 93.7, 82.5", "txl_cc": "29.8, 93.6, 80.2", "txl_terminals": "31.2, , 69.5"}
-"""Of the paper's Table 1: perplexity and SG of the models of BLLIP's sentences, F1 of those of the Penn Treebank."""
+"""From the paper's Table 1: perplexity and SG of models trained on BLLIP's sentences, and between them F1 of models
+trained on the Penn Treebank."""
 FOLDER = Path(__file__).with_name("results")
 Result = dict[str, Any]
 

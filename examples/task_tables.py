@@ -166,7 +166,7 @@ SOURCES = {
     "treeformer/head_final_trees": ("treeformer/head_final",),
     "treeformer/translation": ("treeformer/translation", "fasttrees/translation"),
 }
-"""The tasks whose models a table shows, where they are not those of its name."""
+"""The tasks whose results a table shows, for the tables that do not show the task of their own name."""
 
 
 def task_table(name: str, results: Sequence[TaskResult]) -> str:

@@ -90,7 +90,7 @@ CLAIMS = (
                           *((f"{chart}-{n}-10", f"transformer-{n}") for chart, _ in (CHART, RELEASED)))),
 )  # fmt: skip
 VARIANTS = (("tg_distinct", "tg"), ("tg", "tg_linear"))
-"""Of Table 2, whose other perplexities of variants on the Penn Treebank are equal."""
+"""Pairs of models in Table 2, the better one first; its other variants have equal perplexities on the Penn Treebank."""
 
 
 def verdicts(paper: str, results: Sequence[Result], of_tasks: Sequence[TaskResult]) -> str:

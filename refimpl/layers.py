@@ -176,7 +176,7 @@ def embedding(table: Float, ids: Int) -> Float:
     """
     check_shapes(table=(table, "Vd"), ids=(ids, "T"))
     if ids.dtype.kind not in "iu" or ((ids < 0) | (ids >= len(table))).any():
-        raise ValueError(f"ids: outside 0..{len(table) - 1}, or of {ids.dtype}")
+        raise ValueError(f"ids: not all are integers in 0..{len(table) - 1} (dtype {ids.dtype})")
     return table[ids]
 
 
@@ -194,7 +194,7 @@ def cross_entropy(h: Float, table: Float, bias: Float, labels: Int) -> Float:
     """
     check_shape("labels", labels, len(h))
     if labels.dtype.kind not in "iu" or ((labels < -1) | (labels >= len(table))).any():
-        raise ValueError(f"labels: outside -1..{len(table) - 1}, or of {labels.dtype}")
+        raise ValueError(f"labels: not all are integers in -1..{len(table) - 1} (dtype {labels.dtype})")
     logps = log_softmax(linear(h, table.T, bias))  # [T, V]
     return np.where(labels == -1, 0, logps[np.arange(len(h)), labels])
 

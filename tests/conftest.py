@@ -1,4 +1,4 @@
-"""Where outside data lie, and the commands that all rooms run."""
+"""The folder of outside data, and fixtures that run commands, for the tests of all folders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accel.cpu.support.compiling import NOTICE  # noqa: E402
 from tests.fixtures.command_line import grove, mistake, run_grove  # noqa: E402
 
 if not Path("/dev/nvidiactl").exists():
-    os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when it is first imported, by whichever test
+    os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when a test first imports Triton
 
 NOTICE.is_due = False  # what a command prints in a test must not depend on Numba's cache
 
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def data_dir(request: pytest.FixtureRequest) -> Path:
-    """The folder given by --data; a test that needs it is skipped without."""
+    """The folder given by --data; without that option, a test that needs the folder is skipped."""
     folder = request.config.getoption("--data")
     if folder is None:
         pytest.skip("no outside data: give their folder with --data=DIR")

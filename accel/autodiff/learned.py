@@ -19,7 +19,7 @@ OnFinal = Callable[[str, Settle], None]
 """Called with the name of a parameter, once, when its gradient is final: nothing is added to it any more.
 
 The gradient may not be in its array yet. The second argument is a function of names: it copies the gradients of these
-parameters, which must be final, into their arrays. For names without a call this happens at the end of the pass.
+parameters, which must be final, into their arrays. Other gradients are copied at the end of the pass.
 """
 
 

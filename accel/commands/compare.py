@@ -64,9 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "print the table of a judged sheet, instead of writing one"
     tally.add_argument("--tally", type=Path, metavar="SHEET", help=help_text)
     tally.add_argument("--key", type=Path, metavar="FILE", help=f"the key of the sheet (default: its name with {KEY})")
-    help_text = "whose examples are printed (pred-arg)"
+    help_text = "the category whose examples are printed (pred-arg)"
     tally.add_argument("--category", choices=CATEGORIES, default="pred-arg", help=help_text)
-    help_text = "sentences printed in which one model alone has the category, for each model (1)"
+    help_text = "how many sentences to print, for each model, in which it alone has --category (1)"
     tally.add_argument("--examples", type=at_least(0), default=1, metavar="N", help=help_text)
 
 

@@ -40,7 +40,7 @@ TAKEN = {
     "chart": ("checkpoint", "target"),
     "parse": ("checkpoint", "max_height"),
 }
-"""The options that each kind of picture takes, beside those that all take."""
+"""The options that each kind of picture takes, in addition to those that all kinds take."""
 GIVEN = dict.fromkeys(("mask", "tree", "attention"), 'a tree with brackets, like "(S the bird)", or a file of trees')
 GIVEN |= {"loss": "runs, or their metrics"}
 GIVEN |= dict.fromkeys(("distances", "chart", "parse"), "the words of a sentence")

@@ -26,7 +26,7 @@ from accel.trained.words import encode_words
 from refimpl.trees import Tree, words
 
 UNUSED = ("layer", "split", "max_height", "mode", "sync", "convention", "preset", "picture", "number", "by_sentence")
-"""The options that are for trees without labels."""
+"""The options of `grove parse` that are only for trees without labels."""
 
 
 def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:

@@ -165,7 +165,7 @@ def _text(options: argparse.Namespace) -> None:
         for sentence in read_gold(options.path, options.convention or "kim"):
             for word in sentence.words:
                 if word.split() != [word]:
-                    reason = f"the word {word!r}: text is split at the blank in it: write the word without"
+                    reason = f"the word {word!r} has a blank, and text is split at blanks: write the word without it"
                     raise LineError(options.path, sentence.line, reason)
             file.write(" ".join(sentence.words) + "\n")
             n_sentences, n_words = n_sentences + 1, n_words + len(sentence.words)

@@ -46,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=at_least(0), metavar="S", help="of --sample (0)")
     help_text = (
-        "of a sentence; longer ones are left out of a numbered file, or a drawn one (default: the parser's limit)"
+        "the most words of a sentence (default: the parser's limit); a longer one is left out with --numbered or "
+        "--sample, and an error otherwise"
     )
     parser.add_argument("--max-words", type=at_least(1), metavar="N", help=help_text)
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)

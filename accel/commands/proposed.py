@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="proposals are lines `i ||| log-probability ||| tree`, i from 0, drawn with replacement (RNNG) or without "
         "(propose --sample)",
     )
-    help_text = "with --drawn without: proposals, in the form of --numbered or not, that are summed in any case"
+    help_text = "with --drawn without: trees to sum besides the drawn ones; numbered if --numbered is given"
     parser.add_argument("--also", type=Path, metavar="FILE", help=help_text)
     parser.add_argument(
         "--documents",

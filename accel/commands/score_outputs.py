@@ -19,7 +19,7 @@ _OF_MEASURES = {
     "references": ("bleu", "rouge"), "field": ("bleu", "rouge"), "bleu_tokenize": ("bleu",),
     "rouge_tokenize": ("rouge",), "data": ("cognition",), "test_stem": ("cognition",),
 }  # fmt: skip
-"""Some options, each with the measures that it is for."""
+"""The options that only some measures have, each with these measures."""
 _STEM = "cg-test/cg-test"
 
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--references", type=Path, metavar="FILE", help=help_text)
     help_text = "the field of the references in a file with a JSON object in every line"
     parser.add_argument("--field", metavar="NAME", help=help_text)
-    help_text = "of bleu: sacrebleu's tokeniser; none: at blanks only (none)"
+    help_text = "of bleu: the tokeniser of sacrebleu; none splits at blanks only (none)"
     parser.add_argument("--bleu-tokenize", metavar="NAME", help=help_text)
     help_text = "of rouge: stems of lower-case words, or words as they are (stems)"
     parser.add_argument("--rouge-tokenize", choices=TOKENISERS, help=help_text)

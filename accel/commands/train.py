@@ -63,8 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--precision",
         choices=accel.PRECISIONS,
-        help="of the factors of matrix products on a GPU; bf16 on a processor, which must have avx512_bf16: of hidden "
-        "states times their weights in recurrences; sums, and all else, are float32 (default: float32)",
+        help="what to round the factors of matrix products to, on a GPU; on a processor with avx512_bf16, bf16 rounds "
+        "only hidden states and their weights in recurrences; sums, and all else, stay float32 (default: float32)",
     )
     parser.add_argument(
         "--kernels",
@@ -80,14 +80,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--communicator", choices=COMMUNICATORS, help="default: mpi under mpirun, else serial")
     parser.add_argument("--steps", type=int)
-    unit = "rows (of pairs and of masked_words, tokens; of span_parser, words)"
-    parser.add_argument("--batch-size", type=int, help=f"{unit} of the batch, of all processes")
+    unit = "in rows (tasks of pairs and masked_words: in tokens; span_parser: in words)"
+    parser.add_argument("--batch-size", type=int, help=f"the size of a batch, over all processes, {unit}")
     parser.add_argument(
         "--micro-batch",
         type=int,
         metavar="N",
-        help=f"{unit} in memory at a time; the gradients of all parts of a batch are added up. The "
-        "memory of a token is printed before the first update, the greatest memory of the process at the end",
+        help=f"cut every batch into parts of this size, {unit}, and add up their gradients: less memory. The memory of "
+        "a token is printed before the first update, and the greatest memory of the process at the end",
     )
     parser.add_argument(
         "--recompute",

@@ -82,6 +82,6 @@ def _check_ends(path: Path, lines: Sequence[int], targets: Sequence[Translation]
     """Raise LineError at the first translation without an end."""
     cut_rows = [i for i, target in enumerate(targets) if target.limit is not None]
     if cut_rows:
-        others = f", nor have {len(cut_rows) - 1} others" if len(cut_rows) > 1 else ""
+        others = f" ({len(cut_rows)} translations have none)" if len(cut_rows) > 1 else ""
         reason = f"the translation has no end within its limit of {targets[cut_rows[0]].limit} tokens{others}"
         raise LineError(path, lines[cut_rows[0]], f"{reason}: raise --extra-length ({extra})")

@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     if _on_host(options) and options.backend in ("ref", "cpu"):
         raise ValueError(f"{options.backend}: has no CUDA kernels: leave --race, --fma and --thread-order out")
     if _on_host(options) and options.require:
-        raise ValueError("--require: --race, --fma and --thread-order run kernels on the host: leave them or it out")
+        raise ValueError("--require: --race, --fma and --thread-order run kernels on the host: leave out --require")
     if options.require and options.backend not in accel.BACKENDS:
         raise ValueError(f"--require: is for {', '.join(accel.BACKENDS)}: your module says where it runs: leave it out")
     with _kernels(options), _only_the_report() if options.json else nullcontext():

@@ -65,9 +65,9 @@ def _check(x: Float, bias: Float, roles: Int, n_heads: int, rate: float, seed: i
     sizes = check_floats(x=(x, "Nt"), bias=(bias, "Rt"))
     check_indices("roles", roles, sizes["N"], sizes["R"])
     if sizes["N"] % 2:
-        raise ValueError(f"x: {sizes['N']} rows are no pairs")
+        raise ValueError(f"x: {sizes['N']} rows, but pairs need an even number")
     if n_heads < 1 or sizes["t"] % (3 * n_heads):
-        raise ValueError(f"n_heads: {n_heads} heads, but rows of {sizes['t']} for queries, keys and values")
+        raise ValueError(f"n_heads: {n_heads} heads of queries, keys and values do not divide rows of {sizes['t']}")
     width = sizes["t"] // (3 * n_heads)
     return (np.ascontiguousarray(x), np.ascontiguousarray(bias)), (n_heads, width), _dropout(x, rate, seed)
 

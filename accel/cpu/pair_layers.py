@@ -102,15 +102,15 @@ def _layers(*arguments: Any) -> Layers:
     d, count, n_heads = sizes["d"], sizes["K"], layers.n_heads
     check_indices("roles", layers.roles, sizes["N"], sizes["R"])
     if sizes["N"] % 2:
-        raise ValueError(f"x: {sizes['N']} rows are no pairs")
+        raise ValueError(f"x: {sizes['N']} rows, but pairs need an even number")
     if count == 0:
-        raise ValueError("bias: no layers")
+        raise ValueError("bias: 0 layers, expected 1 or more")
     if sizes["t"] != 3 * d:
         raise ValueError(f"bias: rows of {sizes['t']}, not {3 * d} for queries, keys and values")
     if sizes["e"] != d:
         raise ValueError(f"output: rows of {sizes['e']}, not {d}")
     if n_heads < 1 or d % n_heads:
-        raise ValueError(f"n_heads: {n_heads} heads, but rows of {d}")
+        raise ValueError(f"n_heads: {n_heads} does not divide {d}")
     if len(layers.seeds) != 4 * count:
         raise ValueError(f"seeds: {len(layers.seeds)}, not 4 for each of {count} layers")
     keep_threshold(layers.rate)

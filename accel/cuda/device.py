@@ -151,7 +151,7 @@ def multiply(problem: Any, a: int, b: int, out: int, add: bool) -> None:
     """
     function = _current().multiply
     if function is None:
-        raise BackendUnavailable("this device multiplies no matrices")
+        raise BackendUnavailable("this device has no cuBLAS, so that it cannot multiply matrices")
     function(problem, a, b, out, add)
 
 

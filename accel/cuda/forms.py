@@ -24,7 +24,7 @@ FAST = {
     "charts": "accel/cuda/chart_passes.cu: all steps of a pass over GPST's charts in one cooperative launch",
     "training steps": "accel/training/graphs.py: CUDA graphs, where --graphs asks for them",
 }
-"""What has a fast form, and which one."""
+"""Everything that has a fast form, with that form in words."""
 
 
 @dataclass(frozen=True)

@@ -219,5 +219,5 @@ def _parts(labelled: Labelled, n: int, size: int) -> Iterator[tuple[Array | slic
 
 def _matrix(x: Array, name: str = "x") -> tuple[int, int]:
     if x.ndim != 2 or x.shape[1] == 0:
-        raise ValueError(f"{name}: shape {x.shape} is no matrix with columns")
+        raise ValueError(f"{name}: shape {x.shape}, expected a matrix with one column or more")
     return x.shape

@@ -56,9 +56,9 @@ def _check(x: Array, bias: Array, roles: Array, n_heads: int) -> tuple[Array, Ar
     check.shape("roles", roles, len(x))
     check.indices({"roles": (roles, 0, len(bias))})
     if len(x) % 2:
-        raise ValueError(f"x: {len(x)} rows are no pairs")
+        raise ValueError(f"x: {len(x)} rows, but pairs need an even number")
     if n_heads < 1 or x.shape[1] % (3 * n_heads):
-        raise ValueError(f"n_heads: {n_heads} heads, but rows of {x.shape[1]} for queries, keys and values")
+        raise ValueError(f"n_heads: {n_heads} heads of queries, keys and values do not divide rows of {x.shape[1]}")
     return x, bias, x.shape[1] // (3 * n_heads)
 
 

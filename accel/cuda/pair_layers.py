@@ -243,11 +243,11 @@ def _check(x: Array, first: Array, weights: Weights, roles: Array, n_heads: int,
     check.shape("roles", roles, n)
     check.indices({"roles": (roles, 0, weights.bias.shape[1])})
     if n % 2:
-        raise ValueError(f"x: {n} rows are no pairs")
+        raise ValueError(f"x: {n} rows, but pairs need an even number")
     if layers == 0:
-        raise ValueError("bias: no layers")
+        raise ValueError("bias: 0 layers, expected 1 or more")
     if n_heads < 1 or d % n_heads:
-        raise ValueError(f"n_heads: {n_heads} heads, but rows of {d}")
+        raise ValueError(f"n_heads: {n_heads} does not divide {d}")
     if len(seeds) != 4 * layers:
         raise ValueError(f"seeds: {len(seeds)}, not 4 for each of {layers} layers")
     return Rows(x, first, roles, False, roles, 0, n), weights

@@ -138,7 +138,8 @@ def _check(
     for name, array, expected in (("sums_of_a", sums_of_a, a.shape[:1]), ("sums_of_b", sums_of_b, b.shape[1:])):
         if array is not None:
             if not (fuses_sums(array[:, None]) and device.address(array) % BIAS_ALIGNED == 0):
-                raise ValueError(f"{name}: only the fast form sums, in float32, at a multiple of {BIAS_ALIGNED} bytes")
+                needs = f"fast kernels, float32, and an address that is a multiple of {BIAS_ALIGNED} bytes"
+                raise ValueError(f"{name}: sums need {needs}")
             _check_result(name, array, expected, dtype)
 
 

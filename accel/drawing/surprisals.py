@@ -25,11 +25,15 @@ def draw_surprisals(
     """
     values = [float(x) for row in surprisals for x in row]
     if [len(words) for words in sentences] != [len(row) for row in surprisals] or not values:
-        raise PictureError("surprisals: one is needed for every word, and one word at least")
+        counts, sizes = list(map(len, surprisals)), list(map(len, sentences))
+        advice = "give one for every word, and at least one word"
+        raise PictureError(f"surprisals: {counts} for sentences of {sizes} words: {advice}")
     if max(map(len, sentences)) > MOST_WORDS:
         raise PictureError(f"{max(map(len, sentences))} words are too many for one picture: at most {MOST_WORDS}")
     if not all(map(isfinite, values)):
-        raise PictureError("surprisals: one is not finite, for no parse of the search reaches the word; raise beam")
+        words, row = next(pair for pair in zip(sentences, surprisals, strict=True) if not all(map(isfinite, pair[1])))
+        word, value = next(pair for pair in zip(words, row, strict=True) if not isfinite(pair[1]))
+        raise PictureError(f"surprisals: {value} for {word!r}: no parse of the search reaches this word; raise beam")
     scale = _TALLEST / max(*values, 1e-9)
     shapes: list[Shape] = [Text(_PAD, _PAD + 6, title, size=_SIZE)]
     bottom, right = _PAD + 6.0, _PAD + text_width(title, _SIZE)

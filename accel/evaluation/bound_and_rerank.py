@@ -36,7 +36,7 @@ __all__ += ["word_perplexity"]
 
 
 TREES = 512
-"""Sentences or documents are scored together until they have this many trees; of a file only these are in memory."""
+"""Sentences or documents are scored in groups of at least this many trees; of a file, only one group is in memory."""
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]  # shows the progress through an iterable of known length
 
 

@@ -98,7 +98,7 @@ def ranks(values: Sequence[float] | np.ndarray) -> list[float]:
 def _paired(labels: Sequence[float], answers: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
     """Return both lists as arrays; raise ValueError if they are empty or of different lengths."""
     if len(labels) != len(answers) or not len(labels):
-        raise ValueError(f"labels, answers: {len(labels)} and {len(answers)} of them, not as many, one or more")
+        raise ValueError(f"labels, answers: {len(labels)} and {len(answers)} of them; use equally many, one or more")
     return np.asarray(labels), np.asarray(answers)
 
 

@@ -19,7 +19,7 @@ Sentence = Tree | tuple[Tree, ...] | TreeError | None
 LISTS, PAIRS = ("DELETE_LABEL", "DELETE_LABEL_FOR_LENGTH", "DELETE_WORD", "QUOTE_LABEL"), ("EQ_LABEL", "EQ_WORD")
 """The keywords of a parameter file that take one value, and those that take two."""
 QUOTES = ("'", '"', "/")
-"""The words that EVALB takes for quotation marks when it looks for a mark that one side alone deletes."""
+"""The words that EVALB takes for quotation marks when it looks for a mark that is deleted in only one of the trees."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def cell(figures: Sequence[float]) -> Cell:
     (Cell(seeds=3, mean=0.5, deviation=0.25), Cell(seeds=1, mean=0.5, deviation=None))
     """
     if not figures:
-        raise ValueError("figures: none of them, but one or more are needed")
+        raise ValueError("figures: there are none; give one or more")
     deviation = float(np.std(figures, ddof=1)) if len(figures) > 1 else None
     return Cell(len(figures), float(np.mean(figures)), deviation)
 
@@ -75,7 +75,7 @@ def average(figures: Sequence[float], sets: Sequence[str] | None = None) -> floa
     (0.5, 0.375)
     """
     if not figures:
-        raise ValueError("figures: none of them, but one or more are needed")
+        raise ValueError("figures: there are none; give one or more")
     by_set: dict[object, list[float]] = {}
     for number, value in enumerate(figures):
         by_set.setdefault(number if sets is None else sets[number], []).append(value)

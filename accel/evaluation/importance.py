@@ -25,7 +25,7 @@ def sentence_estimate(
     """
     p, q = np.array(tree_logps, float), np.array(draw_logps, float)
     if len(p) != len(q) or not len(p):
-        raise ValueError(f"tree_logps, draw_logps: {len(p)} and {len(q)} numbers, not as many, one or more")
+        raise ValueError(f"tree_logps, draw_logps: {len(p)} and {len(q)} numbers; use equally many, one or more")
     if not ((p <= 1e-6).all() and (q <= 1e-6).all() and (q > -np.inf).all()):
         raise ValueError("tree_logps, draw_logps: not log-probabilities of trees that can be drawn")
     if p.max() == -np.inf:

@@ -53,7 +53,7 @@ PRESETS = {
     "compound_pcfg": Preset(whole_sentence="drop_one", shortest_sentence=2),  # its scorer drops the last span alone
     "evalb": Preset(drop_single_words=False, whole_sentence="keep", merge_duplicates=False),
 }
-"""The spans that each paper counts; GPST and Compound PCFG print both means, EVALB that of the corpus."""
+"""What each paper counts. GPST and Compound PCFG print sentence F1 and corpus F1, EVALB corpus F1 only."""
 
 
 @dataclass(frozen=True)

@@ -255,7 +255,7 @@ def _check_design(names: Sequence[str], X: np.ndarray, y: np.ndarray) -> None:
     if X.ndim != 2 or X.shape != (len(y), len(names)):
         raise ValueError(f"X of shape {list(X.shape)}: {len(y)} values of y and {len(names)} names need another shape")
     if len(set(names)) < len(names):
-        raise ValueError(f"names: {' '.join(names)}: one is there twice")
+        raise ValueError(f"names: {' '.join(names)}: a name stands twice: give every column its own")
     if len(y) <= len(names):
         raise ValueError(f"{len(y)} rows are too few for {len(names)} coefficients")
     for k, name in enumerate(names):

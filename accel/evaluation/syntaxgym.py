@@ -40,7 +40,7 @@ CIRCUITS = {
 """The suites of each circuit, by the beginnings of their names."""
 
 LEFT_OUT = ("fgd-embed3", "fgd-embed4", "nn-nv-rpl")
-"""The paper scores 31 of the 34 published suites and does not name them; these three are left out here: a toy suite,
+"""The paper scores 31 of the 34 published suites, and does not say which. These three are left out here: a toy suite,
 and the two that embed a gap in three or four clauses."""
 
 _HEADER = "model,suite,item,correct"
@@ -147,7 +147,7 @@ def read_results(path: str | Path) -> dict[str, dict[str, list[Outcome]]]:
         if correct not in ("True", "False"):
             raise LineError(path, number, f"{correct!r} is neither True nor False")
         if (model, suite, int(item)) in keys:
-            raise LineError(path, number, f"item {item} of {suite} a second time for {model}")
+            raise LineError(path, number, f"item {item} of {suite} stands twice for model {model}: remove one")
         keys.add((model, suite, int(item)))
         results.setdefault(model, {}).setdefault(suite, []).append(Outcome(int(item), (correct == "True",)))
     if not results:
@@ -193,7 +193,7 @@ def suite_outcomes(
         suite.name: [
             Outcome(item.number, skipped=reason)
             if reason
-            else _outcome(suite, item, islice(bits, len(item.conditions)))
+            else _outcome(suite, item, islice(bits, len(item.conditions)), lower)
             for item, reason in zip(suite.items, item_reasons, strict=True)
         ]
         for suite, item_reasons in zip(suites, reasons, strict=True)
@@ -211,14 +211,14 @@ def unknown_words(model: Model, suites: Iterable[Suite], lower: bool = False) ->
     return unknown, count
 
 
-def _outcome(suite: Suite, item: Item, condition_bits: Iterator[list[float]]) -> Outcome:
+def _outcome(suite: Suite, item: Item, condition_bits: Iterator[list[float]], lower: bool) -> Outcome:
     sums, reason = {}, ""
     for (condition, regions), bits in zip(item.conditions.items(), condition_bits, strict=True):
         if any(map(isnan, bits)):
             raise ValueError(f"{suite.name}, item {item.number}, condition {condition!r}: surprisals {bits}")
         if inf in bits:
             word = bits.index(inf)
-            name = f"word {word + 1}, {_words(regions, False)[word]!r}"
+            name = f"word {word + 1}, {_words(regions, lower)[word]!r}"
             reason = reason or f"condition {condition!r}: no hypothesis of the search continues with {name}"
         sums[condition] = region_sums(regions, bits)
     return Outcome(item.number, skipped=reason) if reason else Outcome(item.number, outcomes(suite, sums), bits=sums)

@@ -60,16 +60,18 @@ RATE = Allowed(
     "a rate is at least 0 and below 1",
     "0 for none, or up to 0.99",
 )
-POSITIVE = Allowed(lambda value: _is_real(value) and 0.0 < value < inf, "it is above 0 and finite", "a number above 0")
+POSITIVE = Allowed(
+    lambda value: _is_real(value) and 0.0 < value < inf, "it must be above 0 and finite", "a number above 0"
+)
 NOT_NEGATIVE = Allowed(
-    lambda value: _is_real(value) and 0.0 <= value < inf, "it is at least 0 and finite", "0 or a number above 0"
+    lambda value: _is_real(value) and 0.0 <= value < inf, "it must be at least 0 and finite", "0 or a number above 0"
 )
 SHARE = Allowed(
-    lambda value: _is_real(value) and 0.0 < value <= 1.0, "it is above 0 and at most 1", "a number from 0.01 to 1"
+    lambda value: _is_real(value) and 0.0 < value <= 1.0, "it must be above 0 and at most 1", "a number from 0.01 to 1"
 )
-FLAG = Allowed(lambda value: isinstance(value, bool), "it is a switch", "true or false")
-TEXT = Allowed(lambda value: isinstance(value, str), "it is a text", "letters")
-WHOLE = Allowed(lambda value: _is_whole(value), "it is a whole number", "digits alone")
+FLAG = Allowed(lambda value: isinstance(value, bool), "it must be a truth value", "true or false")
+TEXT = Allowed(lambda value: isinstance(value, str), "it must be text", "letters")
+WHOLE = Allowed(lambda value: _is_whole(value), "it must be a whole number", "digits only")
 
 
 def check_width(config: Any, width: str, heads: str, even: bool = False) -> None:

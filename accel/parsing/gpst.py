@@ -24,7 +24,7 @@ from accel.trained.words import Pieces, encode_words, joined
 Spans = list[tuple[int, int]]
 MODES = ("inside", "parser", "left-to-right")
 SORTED = 8
-"""How many batches are sorted by the length of their sentences together, before a search from left to right."""
+"""How many batches of sentences are sorted by length together, before a search from left to right."""
 
 
 def spans_of(

@@ -18,11 +18,12 @@ def pair_attention(x: Array, bias: Array, roles: Array, n_heads: int, rate: floa
     """
     one_dtype(x=x, bias=bias)
     if x.ndim != 2 or len(x) % 2 or bias.shape[1:] != x.shape[1:]:
-        raise ValueError(f"x: shape {x.shape} are no pairs of the width of bias, {bias.shape}")
+        expected = "pairs need an even number of rows, as wide as those of bias"
+        raise ValueError(f"x: shape {x.shape}, bias {bias.shape}, but {expected}")
     if roles.shape != x.shape[:1] or ((roles < 0) | (roles >= len(bias))).any():
-        raise ValueError(f"roles: shape {roles.shape}, or outside 0..{len(bias) - 1}")
+        raise ValueError(f"roles: shape {roles.shape}, expected {len(x)} numbers in 0..{len(bias) - 1}")
     if n_heads < 1 or x.shape[1] % (3 * n_heads):
-        raise ValueError(f"n_heads: {n_heads} heads, but rows of {x.shape[1]}")
+        raise ValueError(f"n_heads: {n_heads} heads of queries, keys and values do not divide rows of {x.shape[1]}")
     out = np.empty((len(x), x.shape[1] // 3), x.dtype)
     for first in range(0, len(x), 2):
         pair = slice(first, first + 2)

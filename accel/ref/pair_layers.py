@@ -27,7 +27,8 @@ def pair_layers(
     }  # fmt: skip
     one_dtype(x=x, first=first, **weights)
     if x.ndim != 2 or inner.ndim != 3 or bias.ndim != 3 or not len(bias):
-        raise ValueError(f"x: shape {x.shape}, bias {bias.shape} and inner {inner.shape} are of no layers")
+        expected = "expected [2 P, d], [K, R, 3 d] and [K, d, f] with K at least 1"
+        raise ValueError(f"x: shape {x.shape}, bias {bias.shape} and inner {inner.shape}, {expected}")
     n, d, layers, f = len(x), x.shape[1], len(bias), inner.shape[2]
     shapes = (layers, bias.shape[1], 3 * d), (layers, d, 3 * d), (layers, d, d), (layers, d), (layers, d, f)
     for (name, weight), shape in zip(weights.items(), (*shapes, (layers, f), (layers, f, d), (layers, d)), strict=True):

@@ -21,7 +21,7 @@ from accel.search.pools import most_probable
 MOST_PENALTY = 10
 """The largest `length_penalty`: for a thousand tokens the divisor of log p is then about 10^22."""
 Advance = Callable[[np.ndarray, np.ndarray, np.ndarray], Array]
-"""A function that takes the numbers that R sequences had in the last step [R], their newest tokens [R], and where the
+"""A function that takes the indices that R sequences had in the step before [R], their newest tokens [R], and where the
 sequences of each source begin [B+1]. It returns the log-probability of every next token [R, V]."""
 
 
@@ -53,7 +53,8 @@ def beam_search(
         If a number is out of range, a log-probability is NaN or above 0, or no sequence of a source is possible.
     """
     if beam < 1 or not 0 <= length_penalty <= MOST_PENALTY or min(max_lengths, default=1) < 1:
-        raise ValueError(f"beam, length_penalty, max_lengths: {beam}, {length_penalty}, {max_lengths} are out of range")
+        ranges = f"at least 1, 0 to {MOST_PENALTY}, at least 1"
+        raise ValueError(f"beam, length_penalty, max_lengths: {beam}, {length_penalty}, {max_lengths}; use {ranges}")
     n, limits = len(max_lengths), np.array(max_lengths, np.int64)
     finished: list[tuple[float, list[int]]] = [(-np.inf, [])] * n
     owners, totals, histories = np.arange(n), np.zeros(n), [[start] for _ in range(n)]

@@ -89,9 +89,9 @@ class GpstActions:
 
 def _check(name: str, sentence: Sequence[int], config: Any, n_before: int) -> None:
     """Raise ValueError for a sentence that is empty, does not fit after `n_before` words, or has an unknown word."""
-    room, place = config.n_positions - 1 - n_before, f" after {n_before}" if n_before else ""
+    room, place = config.n_positions - 1 - n_before, f" after {n_before} words" if n_before else ""
     if not 0 < len(sentence) <= room:
-        raise ValueError(f"{name}: {len(sentence)} words, not 1 to {room} as a context may have{place}")
+        raise ValueError(f"{name}: {len(sentence)} words, but a context has room for 1 to {room}{place}")
     for n, word in enumerate(sentence):
         if not 0 <= word < config.vocabulary_size:
             raise ValueError(f"{name}: word {n} is {word}, outside 0..{config.vocabulary_size - 1}")

@@ -45,7 +45,7 @@ class State(NamedTuple):
         is_word, is_comp = actions >= 0, actions == COMP
         few = np.flatnonzero(is_comp & (self.stack.sizes < 2))
         if len(few):
-            raise ValueError(f"actions: COMP of {self.stack.sizes[few[0]]} sub-trees")
+            raise ValueError(f"actions: -1 with {self.stack.sizes[few[0]]} sub-trees: -1, COMP, needs two")
         generating = self.generating.longer(self.path.last(), is_word)
         stack = self.stack.shorter(2 * is_comp).longer(numbers, is_word | is_comp)
         return State(self.path.longer(numbers), generating, stack)
@@ -78,7 +78,8 @@ class Steps:
         states = before.after(actions, numbers)
         n_words = states.generating.sizes.astype(np.int32)
         if n_words.max() >= f.config.n_positions:
-            raise ValueError(f"context: {n_words.max()} words, but the model has {f.config.n_positions} positions")
+            limit = f"the model has {f.config.n_positions} positions: use fewer words"
+            raise ValueError(f"context: {n_words.max()} words, but {limit}")
         self.size += len(actions)
         self._make_room()
         x = tape.add(self._inputs(before, actions, numbers), embedding(tape, f.p["position"], xp.asarray(n_words)))

@@ -9,8 +9,8 @@ from accel.trained.opening import Model
 from accel.trained.options import OptionError, check_number
 
 OF_TREES = {
-    "word_beam": "parses of --beam kept after every word (a tenth of --beam)",
-    "fast_track": "parses with the next word set aside before --beam is cut, beside it (a twentieth of --beam)",
+    "word_beam": "parses kept after every word (a tenth of --beam)",
+    "fast_track": "parses with the next word that are kept in addition to --beam (a twentieth of --beam)",
     "max_open": "the most constituents open at a time (50)",
     "max_opens": "the most constituents opened in a row (10)",
 }

@@ -157,7 +157,7 @@ def _check_gold(model: Model, path: Path) -> None:
     assert model.reading is not None
     for sentence in read_gold(path, model.reading):
         if not sentence.words:
-            reason = "not every word has a part-of-speech tag: --test has all its trees parsed: remove this one from it"
+            reason = "not every word has a part-of-speech tag, and all trees of --test are parsed: remove this tree"
             raise LineError(path, sentence.line, reason)
     for sentence in _read_gold(model, path)[0]:
         with errors_at(path, sentence.line):

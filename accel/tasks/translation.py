@@ -51,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_text = "of the model and its training; fairseq's is for --size iwslt, 10,000 pieces, longer (tensor2tensor)"
     parser.add_argument("--recipe", choices=RECIPES, default=RECIPES[0], help=help_text)
     parser.set_defaults(**dict.fromkeys(_DEFAULTS))  # None, so that a preset can set them
-    parser.add_argument("--bleu-tokenize", default="none", help="sacrebleu's tokeniser; none: at blanks only (none)")
+    help_text = "the tokeniser of sacrebleu; none splits at blanks only (none)"
+    parser.add_argument("--bleu-tokenize", default="none", help=help_text)
 
 
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:

@@ -85,7 +85,7 @@ def _forked(function: Callable[[T], R], items: Iterable[T], count: int) -> Itera
                 try:
                     result, error = link.recv()
                 except (EOFError, ConnectionError):
-                    raise ChildProcessError("a process that computes was killed: try --threads 1") from None
+                    raise ChildProcessError("a worker process was killed: try --threads 1") from None
                 if error is not None:
                     raise error
                 finished[waiting.pop(link)] = result

@@ -68,7 +68,7 @@ def read_torch_file(path: Path) -> Tensors:
 def _stream(file: io.BufferedReader) -> Tensors:
     """Return the tensors of a stream: three pickles about its format, one of views, one of keys; then the numbers."""
     if _Reader(file).load() != _MAGIC:
-        raise ValueError("it does not begin with the number of such files")
+        raise ValueError("it does not begin with the magic number of such files")
     _Reader(file).load(), _Reader(file).load()  # the version, and the sizes of integers
     views, keys = _Reader(file).load(), _Reader(file).load()
     storages = {view.storage.key: view.storage for view in views.values() if isinstance(view, _View)}

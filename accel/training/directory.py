@@ -107,8 +107,8 @@ def require_checkpoint(directory: Path) -> None:
     if lines < read_state(directory / BEST).get("step", 0) or (directory / f"{NEWEST}.partial").exists():
         return
     raise TrainingError(
-        f"{directory / NEWEST}: is missing, and nothing but it can be resumed: put it back, choose another directory "
-        f"with --out, or remove {directory} to train from the start"
+        f"{directory / NEWEST}: is missing, and a run cannot be resumed without it: put it back, choose another "
+        f"directory with --out, or remove {directory} to train from the start"
     )
 
 

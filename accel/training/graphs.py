@@ -53,7 +53,7 @@ class Watched:
             return self._arrays[name]
         value = getattr(self._batch, name)
         if not isinstance(value, PLAIN | np.ndarray):
-            raise RuntimeError(f"{name}: a batch with a {type(value).__name__} has no graph: leave out --graphs")
+            raise RuntimeError(f"{name}: a graph cannot read a {type(value).__name__} of the batch")
         self.looked_at[name] = value
         return value
 
@@ -64,7 +64,7 @@ def new_graphs(run: Run) -> Graphs:
     Raises TrainingError for a run with several processes or with micro-batches, which cannot have graphs.
     """
     if run.communicator.size > 1 or run.training.micro_batch is not None:
-        raise TrainingError("graphs: they are of one process and of whole batches: leave out --graphs")
+        raise TrainingError("graphs: need one process, and no --micro-batch: leave out --graphs")
     return Graphs(run.ops.Inputs(2 + 3 * len(run.optimizer.parts), SITES))
 
 
@@ -170,6 +170,6 @@ def _captured(
         with ops.noted() as notes:
             (results, next_memory, checks), replay = ops.captured(step)
     except RuntimeError as error:
-        raise TrainingError(f"graphs: the step of this model has none ({error}): leave out --graphs") from error
+        raise TrainingError(f"graphs: this model's step cannot be captured ({error}): leave out --graphs") from error
     there = ops.place_of(next(iter(arrays.values())))[1].there
     return Graph(shapes, notes, watched.looked_at, there, graph_memory, next_memory, results, checks, replay)

@@ -98,7 +98,7 @@ class TrainingConfig:
         if self.optimizer == "nt_asgd" and self.select != "loss":
             raise refusal("select", self.select, "nt_asgd selects by the loss", "loss, or another optimizer")
         if self.least_rate > self.maximum_rate:
-            raise refusal("least_rate", self.least_rate, f"maximum_rate is {self.maximum_rate}", "at most that")
+            raise refusal("least_rate", self.least_rate, "maximum_rate is less", f"at most {self.maximum_rate}")
         if self.own_rate is None and self.own_rate_of:
             raise refusal("own_rate", None, f"own_rate_of is {self.own_rate_of!r}", "a rate, or no own_rate_of")
         if self.own_rate is not None and not self.own_rate_of:

@@ -34,7 +34,7 @@ def make_step(run: Run, batch: Any) -> dict[str, Any]:
     """
     training, step = run.training, run.step
     if training.micro_batch is not None and not isinstance(batch, list):
-        raise TrainingError(f"micro_batch: {training.micro_batch}, but these batches come whole; leave it out")
+        raise TrainingError(f"micro_batch: {training.micro_batch}, but these batches are not cut; leave it out")
     parts = batch if isinstance(batch, list) else [batch]
     rate = training.rate(step) * run.rate_factor() * getattr(parts[0], "rate_scale", 1.0)
     try:

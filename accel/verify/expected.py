@@ -12,7 +12,7 @@ from accel.verify.compare import FLOAT32, FLOAT64, Precision, assert_close, asse
 from accel.verify.op import Case, Op, Outputs
 
 NEIGHBOURS = (4, 32, 256)
-"""How many narrow answers of the reference are computed: more only if the bound of fewer ones refuses the answer."""
+"""How many narrow answers of the reference are computed: the next number if the bound from fewer refuses the answer."""
 
 
 def cast(arguments: Any, dtype: type, jitter: int = 0, precision: Precision = FLOAT32) -> Any:

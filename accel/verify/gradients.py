@@ -27,9 +27,9 @@ from accel.verify.precision import declared, held
 STEP = 1e-5
 ROOT = 16
 LARGE = 8.0
-"""Larger numbers saturate a softmax or a gate: its gradient is then compared at smaller numbers, too."""
+"""Larger inputs saturate a softmax or a gate; the gradient is then compared at smaller inputs, too."""
 STENCILS = {"fourth": (8 / 12, -1 / 12, 0.0), "sixth": (45 / 60, -9 / 60, 1 / 60)}
-"""Weights of f(x + n STEP) - f(x - n STEP), n = 1, 2, 3, with errors of these orders of STEP.
+"""Weights of f(x + n STEP) - f(x - n STEP), n = 1, 2, 3, whose errors have these orders in STEP.
 
 A LayerNorm over nearly equal numbers is strongly curved; the difference of the two estimates shows how far one of them
 is off. Where f is large and its slope small, the rounding of f is a larger error.

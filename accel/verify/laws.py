@@ -19,12 +19,12 @@ def sets_of(outputs: Outputs) -> list[list[int]]:
 
 
 def attends_to_itself(shared: Example, example: Example, outputs: Outputs) -> None:
-    """SC-1 L1."""
+    """SC-1 L1: every position attends to itself."""
     assert all(i in keys for i, keys in enumerate(sets_of(outputs)))
 
 
 def attends_to_the_past(shared: Example, example: Example, outputs: Outputs) -> None:
-    """SC-1 L2."""
+    """SC-1 L2: no position attends to a later one."""
     assert all(max(keys) == i and min(keys) >= 0 for i, keys in enumerate(sets_of(outputs)))
 
 
@@ -82,7 +82,7 @@ def lets_through_a_part(shared: Example, example: Example, outputs: Outputs) -> 
 
 
 def hidden_states_in_range(shared: Example, example: Example, outputs: Outputs) -> None:
-    """FT-3 L1."""
+    """FT-3 L1: hidden states lie in [-1, 1]."""
     assert (np.abs(outputs[0]) <= 1 + 1e-6).all()
 
 

@@ -29,7 +29,7 @@ def declared(backend: ModuleType, op: Op) -> Precision | None:
     if name is None:
         return None
     if op.exact:
-        raise ValueError(f"precision: {op.name} compares and counts, and has no precision: leave it out")
+        raise ValueError(f"precision: {op.name} is compared exactly, and has no precision: leave it out")
     check_declarations(backend, [op.name])
     return PRECISIONS[name]
 
@@ -38,7 +38,7 @@ def check_declarations(backend: ModuleType, operations: Collection[str]) -> None
     """Raise ValueError if a backend declares a precision for what it does not export, or an unknown one for these."""
     by_operation = getattr(backend, "precision", {})
     if not isinstance(by_operation, dict):
-        raise ValueError(f'precision: {by_operation!r} names no operation: write such as {{"layer_norm": "bfloat16"}}')
+        raise ValueError(f'precision: {by_operation!r} is no dict: an example is {{"layer_norm": "bfloat16"}}')
     for operation, name in by_operation.items():
         if operation in operations and name not in list(PRECISIONS):  # a name of any type
             advice = meant(str(name), PRECISIONS) or f"choose one of {', '.join(PRECISIONS)}"

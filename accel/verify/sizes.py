@@ -22,9 +22,9 @@ from accel.verify.own_backend import meant
 
 Tiles = dict[str, tuple[int, ...]]
 UNKNOWN = (16,)
-"""The tiles of an axis for a kernel that is not ours and declares none, if our kernels have none either."""
+"""The tiles of an axis at which a user's kernel is tested, if neither it nor our kernels declare any for the axis."""
 THIRD_TILE, LARGE = 64, 2**16
-"""Tiles of at most THIRD_TILE are also tested where a third tile begins, tiles from LARGE on only at the size above."""
+"""Tiles up to THIRD_TILE are also tested at the size that begins a third tile, tiles from LARGE on only at tile + 1."""
 
 
 def axes(op: Op) -> dict[str, list[Any]]:
@@ -47,7 +47,7 @@ def tiles_of(backend: ModuleType, op: Op) -> Tiles:
     if declared == {}:
         return {}
     if not isinstance(declared, dict | None) or any(not isinstance(axis, dict) for axis in (declared or {}).values()):
-        raise ValueError(f'tiles: {declared!r}: write such as {{"layer_norm": {{"rows": (128,)}}}}')
+        raise ValueError(f'tiles: {declared!r} is no dict of dicts: an example is {{"layer_norm": {{"rows": (128,)}}}}')
     names = [row.name for row in OPS]
     for name in declared or {}:
         if name not in names:

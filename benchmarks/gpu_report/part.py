@@ -31,7 +31,7 @@ PARTS = {
     "environment": 10, "rates": 15, "operations": 85, "steps": 130, "kernels": 40, "peers": 90, "trainings": 60,
     "sanitizer": 65, "suite": 600,
 }  # fmt: skip
-"""The parts in the order of their worth, and the seconds after which the next one has its turn; a module each."""
+"""The parts, the most useful one first, and the seconds after which the next one begins. Each part is a module."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -28,13 +28,13 @@ COMPARED = Forms(), Forms("fast"), Forms("fast", "bf16"), Forms("fast", graphs=T
 """The forms whose results are compared with those of the CPU backend."""
 REPEATS = 7
 NEGLIGIBLE = 1e-3
-"""A gradient so short beside the greatest number of its step is compared with that number: the slopes of some biases
-are 0 but for rounding."""
+"""A difference is divided by the expected number, or by this share of the step's largest number if that is more: the
+gradients of some biases are 0 but for rounding."""
 SMALL = (
     "Transformer Grammar, PTB size, 8 random trees", "FastTrees stack 128-400, 20 x 256",
     "Treeformer's chart, d 512, H 10, 16 x 25 tokens", "GPST's whole step, d 64, 8 x 128 words",
 )  # fmt: skip
-"""The steps that a small report has."""
+"""The steps in a small report."""
 
 
 def rows(setting: Setting) -> Iterator[Row]:

@@ -40,10 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:
     """Train and test every cell; return a row of figures for each of them."""
     parser = argparse.ArgumentParser(prog="python -m examples.fasttrees.sentiment", description="SST-2, small models")
     parser.add_argument("--data", type=Path, required=True, metavar="SST", help="a folder with train, dev and test.txt")
-    parser.add_argument("--vectors", type=Path, action="append", metavar="FILE", help="as of grove train (random ones)")
+    help_text = "word vectors, as in grove train (default: random ones)"
+    parser.add_argument("--vectors", type=Path, action="append", metavar="FILE", help=help_text)
     parser.add_argument("--out", type=Path, default=Path("runs/fasttrees/sentiment"))
     parser.add_argument(
-        "--epochs", type=at_least(1), default=3, help="at most; four without progress end a training (3)"
+        "--epochs", type=at_least(1), default=3, help="the most epochs; a training ends after four without progress (3)"
     )
     parser.add_argument("--seed", type=at_least(0), default=0)
     options = parser.parse_args(arguments)

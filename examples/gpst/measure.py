@@ -40,11 +40,11 @@ WAYS: dict[str, dict[str, Any]] = {mode: {"mode": mode} for mode in MODES}
 NO_SYNC = f"{MODES[-1]}, no sync"
 WAYS[NO_SYNC] = WAYS[MODES[-1]] | {"sync": False}
 STORED = (*WAYS, "right")
-"""The rows whose F1 of every sentence is stored."""
+"""The rows for which the F1 of every sentence is stored."""
 PRESET = "gpst"
 RANDOM_SEEDS = 5
 TIES = {"wrong": 0.0, "half": 0.5, "right": 1.0}
-"""What a pair counts whose sentences are equally probable."""
+"""The credit for a pair whose two sentences are equally probable."""
 Part = dict[str, Any]
 
 
@@ -93,21 +93,21 @@ def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--checkpoint", type=Path, required=True, metavar="RUN", help="the pre-trained model")
     parser.add_argument("--induction", type=Path, metavar="RUN", help="the model whose trees are measured")
     parser.add_argument("--gold", action="append", default=[], metavar="NAME=TREEBANK", help="gold trees")
-    parser.add_argument("--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees")
-    parser.add_argument(
-        "--most", type=at_least(1), default=800, help="of a larger treebank every k-th sentence (%(default)s)"
-    )
-    parser.add_argument("--suites", type=Path, help="SyntaxGym's: a file, a folder or an archive")
+    help_text = "words of the gold trees, as in grove parse"
+    parser.add_argument("--convention", choices=CONVENTIONS, default="wsj", help=help_text)
+    help_text = "measure at most this many sentences; of a larger treebank every k-th one (%(default)s)"
+    parser.add_argument("--most", type=at_least(1), default=800, help=help_text)
+    parser.add_argument("--suites", type=Path, help="SyntaxGym's suites: a file, a folder or an archive")
     parser.add_argument("--blimp", type=Path, help="BLiMP: a file, a folder or an archive")
     parser.add_argument(
-        "--per", type=at_least(1), default=20, help="pairs of every paradigm of BLiMP, drawn (%(default)s)"
+        "--per", type=at_least(1), default=20, help="pairs drawn from every paradigm of BLiMP (%(default)s)"
     )
-    parser.add_argument("--beam", type=at_least(1), default=20, help="parses kept of a sentence (%(default)s)")
+    parser.add_argument("--beam", type=at_least(1), default=20, help="parses kept for a sentence (%(default)s)")
     parser.add_argument("--backend", choices=accel.BACKENDS, default="cpu")
     parser.add_argument("--out", type=Path, required=True, metavar="JSON")
     options = parser.parse_args(arguments)
     if options.gold and options.induction is None:
-        parser.error("--gold: the trees are those of the model of --induction")
+        parser.error("--gold: measures the trees of the model of --induction: give --induction with it")
     if not all("=" in gold for gold in options.gold):
         parser.error("--gold: give NAME=TREEBANK")
     return options

@@ -33,14 +33,15 @@ def read_options(program: str, description: str, arguments: Sequence[str] | None
     """Return the options of a program; the programs share the models in --out."""
     parser = argparse.ArgumentParser(prog=f"python -m examples.gpst.{program}", description=description)
     parser.add_argument("--out", type=Path, default=Path("runs/gpst"))
-    parser.add_argument("--sentences", type=at_least(1), default=20_000, help="to train on")
+    parser.add_argument("--sentences", type=at_least(1), default=20_000, help="sentences to train on")
     parser.add_argument("--test", type=at_least(1), default=500, help="sentences to measure perplexity and trees on")
-    parser.add_argument("--steps", type=at_least(1), default=1500, help="of every model")
-    parser.add_argument("--batch-size", type=at_least(1), default=8, help="contexts of up to 128 words")
+    parser.add_argument("--steps", type=at_least(1), default=1500, help="training steps of every model")
+    parser.add_argument("--batch-size", type=at_least(1), default=8, help="contexts of up to 128 words in a step")
     parser.add_argument(
-        "--beam", type=at_least(1), default=20, help="parses kept of a sentence that is read from left to right"
+        "--beam", type=at_least(1), default=20, help="parses kept while a sentence is read from left to right"
     )
-    parser.add_argument("--seed", type=at_least(0), default=0, help="of the models; the sentences are always the same")
+    help_text = "seed of the models; the sentences are always the same"
+    parser.add_argument("--seed", type=at_least(0), default=0, help=help_text)
     return parser.parse_args(arguments)
 
 

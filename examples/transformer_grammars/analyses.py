@@ -32,26 +32,29 @@ def parser_of(
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--out", type=Path, default=Path("runs") / program, help="runs, results, table and picture")
+    parser.add_argument("--out", type=Path, default=Path("runs") / program, help="a folder for runs and results")
     parser.add_argument("--data", type=Path, nargs="+", help="real trees: a directory with train.*, valid.*, test.*")
     parser.add_argument("--keep-tags", action="store_true", help="keep the tags of real trees")
-    parser.add_argument("--vocabulary-size", type=at_least(1), default=4000, help="of real trees")
-    parser.add_argument("--proposals", type=Path, help="trees of the real test sentences, blank lines between them")
+    parser.add_argument("--vocabulary-size", type=at_least(1), default=4000, help="words known in real trees")
+    help_text = "proposals for the real test sentences: one tree per line, a blank line after each sentence"
+    parser.add_argument("--proposals", type=Path, help=help_text)
     if suites:
-        parser.add_argument("--suites", type=Path, nargs="+", default=[], help="SyntaxGym's: files, folders, archives")
+        help_text = "SyntaxGym's suites: files, folders, archives"
+        parser.add_argument("--suites", type=Path, nargs="+", default=[], help=help_text)
         parser.add_argument(
-            "--beam", type=at_least(1), help="parses kept of a sentence of the suites (default: the model's)"
+            "--beam", type=at_least(1), help="parses kept for a sentence of the suites (default: the model's)"
         )
-        parser.add_argument("--parser", type=Path, help="a span parser, whose proposals replace the search of suites")
+        help_text = "a span parser; for the suites its proposals replace the search"
+        parser.add_argument("--parser", type=Path, help=help_text)
     numbers = {
         "sentences": (20_000, "generated sentences to train on"),
         "test": (200, "test sentences; 0: all real ones"),
-        "changed": (10, "proposals of a generated sentence"),
+        "changed": (10, "proposals for a generated sentence"),
         "pairs": (100, "minimal pairs of each held-out construction; 0: none"),
-        "steps": (300, "of every model"),
+        "steps": (300, "training steps of every model"),
         "batch-size": (32, "trees read side by side in training"),
         "d-model": (64, None), "layers": (3, None), "heads": (4, None),
-        "length": (64, "of a segment and of the memory"),
+        "length": (64, "positions of a segment and of the memory"),
         "seeds": (3, "models of every kind"),
     }  # fmt: skip
     for name, (value, help_text) in numbers.items():

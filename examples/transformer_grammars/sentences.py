@@ -89,7 +89,7 @@ def _generated(options: argparse.Namespace) -> Data:
 def generated_test(options: argparse.Namespace) -> int:
     """Return the number of generated test sentences; the program ends if it is 0, which means all real ones."""
     if not options.test:
-        raise SystemExit("--test 0: takes all real sentences, and generated ones have no end: give 1 or more")
+        raise SystemExit("--test 0: means all real sentences, and these are generated: give a number of at least 1")
     return int(options.test)
 
 

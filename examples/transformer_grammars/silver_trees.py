@@ -49,7 +49,7 @@ _WORD = re.compile(
 )
 
 SETTINGS = "silver.json"
-"""What the trees were made of."""
+"""The file that records the number of words, and the digests of the parser and the texts."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -57,14 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--parser", type=Path, required=True, metavar="RUN", help="a trained span parser")
     parser.add_argument("--data", type=Path, required=True, help="a folder with train.txt, valid.txt and test.txt")
     parser.add_argument("--out", type=Path, required=True, help="a folder for the trees")
-    help_text = "to train on, about (2,000,000)"
+    help_text = "about this many words in train.trees (2,000,000)"
     parser.add_argument("--words", type=at_least(1), default=2_000_000, metavar="N", help=help_text)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     texts = [find_file(options.data, f"{split}.txt") for split in SHARES]
     content = {"words": options.words} | digests([checkpoint_of(options.parser), *texts])
     if (settings := options.out / SETTINGS).exists() and json.loads(settings.read_text(encoding="utf-8")) != content:
-        raise SystemExit(f"{settings}: of another parser, data or number of words: give another --out")
+        raise SystemExit(f"{settings}: was written with another --parser, --data or --words: give another --out")
     write_text(settings, json.dumps(content) + "\n")
     for split, share in SHARES.items():
         path = options.out / f"{split}.trees"

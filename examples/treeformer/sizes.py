@@ -38,7 +38,7 @@ CHARTS = {
     "Treeformer, released": "treeformer_released",
 }
 HEIGHT, HEIGHT_DEPTH = 10, 2
-"""H of the models of all depths; the layers of those of every H."""
+"""H of the models that differ in depth; the encoder layers of the models that differ in H."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ TASKS = {
 }
 FILES = ("source", "target", "train-stem", "validation-stem", "test-stem", "vocabulary", "vocabulary-size", "recipe",
          "size")  # fmt: skip
-"""Options of `grove train --task translation` that are passed on."""
+"""Options that are passed on to `grove train --task translation`."""
 
 
 @dataclass(frozen=True)
@@ -115,23 +115,23 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--out", type=Path, help="runs, table and picture (runs/treeformer/sizes_TASK)")
+    parser.add_argument("--out", type=Path, help="a folder for runs, table and picture (runs/treeformer/sizes_TASK)")
     parser.add_argument("--task", choices=TASKS, default="head_final")
-    parser.add_argument("--data", type=Path, help="the folder of the other tasks' data")
+    parser.add_argument("--data", type=Path, help="the data folder of cogs or translation")
     parser.add_argument("--depths", type=at_least(1), nargs="+", default=[1, 2, 3, 4], help="layers of the encoder")
     heights = [1, 2, 5, 10, 20, 0]
-    parser.add_argument("--heights", type=at_least(0), nargs="+", default=heights, help="H; 0: any (1 2 5 10 20 0)")
-    parser.add_argument(
-        "--height-depth", type=at_least(1), default=HEIGHT_DEPTH, help="layers of the models of every H (2)"
-    )
+    parser.add_argument("--heights", type=at_least(0), nargs="+", default=heights, help="0: no limit (1 2 5 10 20 0)")
+    help_text = "encoder layers of the models that differ in H (2)"
+    parser.add_argument("--height-depth", type=at_least(1), default=HEIGHT_DEPTH, help=help_text)
     parser.add_argument("--seeds", type=at_least(1), default=3, help="models of every kind (3)")
-    parser.add_argument("--first-seed", type=at_least(0), default=0, help="of these models (0)")
-    parser.add_argument("--steps", type=at_least(1), help="default: 1,500, of COGS 10,000, of translation 50,000")
-    parser.add_argument("--batch-size", type=at_least(1), help="tokens of a step (1,024; of the other tasks 4,096)")
-    parser.add_argument("--sentences", type=at_least(1), default=20_000, help="of head_final, to train on (20,000)")
-    parser.add_argument("--test", type=at_least(1), default=500, help="of head_final, of every kind (500)")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="as of grove train")
-    files = parser.add_argument_group("of translation, as of grove train")
+    parser.add_argument("--first-seed", type=at_least(0), default=0, help="the first seed (0)")
+    parser.add_argument("--steps", type=at_least(1), help="training steps (1,500; cogs: 10,000; translation: 50,000)")
+    parser.add_argument("--batch-size", type=at_least(1), help="tokens of a step (1,024; the other tasks: 4,096)")
+    help_text = "training sentences of head_final (20,000)"
+    parser.add_argument("--sentences", type=at_least(1), default=20_000, help=help_text)
+    parser.add_argument("--test", type=at_least(1), default=500, help="head_final's test sentences of each kind (500)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="as in grove train")
+    files = parser.add_argument_group("only for translation, as in grove train")
     for name in FILES:
         files.add_argument(f"--{name}")
     return parser

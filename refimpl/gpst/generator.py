@@ -59,7 +59,7 @@ def step_logps(
             stack.append(leaves(p, np.array([action]))[0])
             rows.append(p["embedding"][action])
         elif action < -1 or len(stack) < 2:
-            raise ValueError(f"actions: {'COMP' if action == -1 else action} of {len(stack)} sub-trees in {actions}")
+            raise ValueError(f"actions: {action} with {len(stack)} sub-trees: -1, COMP, needs two; words are 0 or more")
         else:
             right, left = stack.pop(), stack.pop()
             stack.append(norm(compose(left, right, part(p, "composition"), config.compose_heads)))
@@ -93,7 +93,7 @@ def _predictions(config: Config, p: Parameters, rows: list[Float], actions: list
     is_gen = np.array(actions) >= 0
     w = np.cumsum([0, *is_gen[:-1]])
     if w[-1] >= len(p["position"]):
-        raise ValueError(f"context: {w[-1]} words, but the model has {len(p['position'])} positions with 0")
+        raise ValueError(f"context: {w[-1]} words, but the model has {len(p['position'])} positions: use fewer words")
     check_shapes(bos=(p["bos"], "D"), embedding=(p["embedding"], "VD"), position=(p["position"], "PD"))
     h = _layers(p, "type", np.array(rows) + p["position"][w], config.n_heads)
     g = named_norm(_layers(p, "token", h[is_gen], config.n_heads), p, "token_norm")

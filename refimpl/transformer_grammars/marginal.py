@@ -139,5 +139,5 @@ def _logps(logps: ArrayLike, name: str, axes: int = 0) -> Float:
     if not (array < np.inf).all():
         raise ValueError(f"{name} holds a NaN or +inf")
     if array.ndim < axes or (axes and len(array) == 0):
-        raise ValueError(f"{name} of shape {array.shape} must be one or more models of {axes} or more axes")
+        raise ValueError(f"{name} of shape {array.shape} needs {axes} or more axes, and one or more models")
     return array

@@ -139,5 +139,5 @@ def check_segmentation(segment_length: int, memory_length: int, memory: str, pos
     check_least(1, segment_length=segment_length)
     check_least(0, memory_length=memory_length)
     if (memory, positions) not in (("stack", "depth"), ("shift", "depth"), ("shift", "linear")):
-        rule = 'not "stack" or "shift", "depth" or "linear"; positions "linear" needs memory "shift"'
+        rule = 'use "stack" or "shift", and "depth" or "linear"; positions "linear" needs memory "shift"'
         raise ValueError(f"memory {memory!r}, positions {positions!r}: {rule}")

@@ -166,7 +166,7 @@ def _check(scores: Float) -> tuple[int, int]:
     check_shape("scores", scores, len(scores), len(scores), None)
     n, _, n_labels = scores.shape
     if n == 0 or n_labels == 0 or scores.dtype.kind != "f":
-        raise ValueError(f"scores: shape {scores.shape} is an empty sentence or no label; {scores.dtype} is no float")
+        raise ValueError(f"scores: {scores.dtype} of shape {scores.shape}, expected floats, 1 or more words and labels")
     for i, j in _spans(n):
         if not (scores[i, j] < np.inf).all():
             raise ValueError(f"scores: NaN or +inf for ({i}, {j})")

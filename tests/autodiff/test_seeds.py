@@ -4,7 +4,7 @@ from accel.autodiff.seeds import mix, mix_all
 
 
 def test_streams_of_a_seed_are_splitmix64() -> None:
-    """The first numbers that the published generator draws from seed 0."""
+    """These are the first numbers that the published generator draws from seed 0."""
     assert [mix(0, i) for i in range(3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
 
 

@@ -1,4 +1,4 @@
-"""The tape: every operation's gradient, contributions that meet, buffers, and arrays let go of in time."""
+"""The tape: the gradient of every operation, sums of contributions, buffers, and when arrays are freed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_gradient_of_every_operation(build: Callable[..., Variable], shapes: lis
 
 
 def test_a_buffer_is_overwritten_once_then_added_to() -> None:
-    """The old values of a parameter's buffer do not count, with any operation first."""
+    """The old contents of a parameter's buffer do not count, whichever operation comes first."""
     x, w = np.arange(6.0).reshape(2, 3), np.ones((3, 3))
     for product in (Tape.linear, Tape.project):
         plain, buffered = Variable(w), Variable(w, buffer=np.full((3, 3), np.nan))
@@ -95,7 +95,7 @@ def test_a_buffer_is_overwritten_once_then_added_to() -> None:
 
 
 def test_buffers_of_several_weights_are_overwritten_once_then_added_to() -> None:
-    """Also where one weight has a gradient before the others, and where the record is run twice."""
+    """It also holds if one weight gets a gradient before the others, and for two runs of a record."""
     x, values = np.arange(6.0).reshape(2, 3), [np.full((3, 3), float(i)) for i in range(3)]
     for indices in ((), (1,), (0, 1, 2)):
         weights = [Variable(w, buffer=np.full((3, 3), np.nan)) for w in values]
@@ -120,7 +120,7 @@ def test_constants_are_not_recorded() -> None:
 
 
 def test_constants_get_no_gradient() -> None:
-    """Not even one that nobody reads."""
+    """A constant gets no gradient, also in operations whose other inputs have one."""
     for product in (Tape.linear, Tape.project):
         tape, x, weight, bias = Tape(OPS), Variable(np.ones((2, 3))), constant(np.ones((3, 3))), constant(np.ones(3))
         tape.backward(product(tape, x, weight, bias), np.ones((2, 3)))
@@ -139,7 +139,10 @@ def test_contributions_are_added_in_place_where_nobody_else_reads() -> None:
 
 
 def test_a_tape_runs_backward_twice() -> None:
-    """Two passes add up to one pass with the sum of both gradients, also where only some variables want the second."""
+    """Two passes give the gradient of one pass with the sum of their output gradients.
+
+    In the second pass some variables may need no gradient.
+    """
     random = np.random.default_rng(0)
     x, w, first, second = (random.standard_normal((3, 3)) for _ in range(4))
     for detached in (False, True):
@@ -159,7 +162,7 @@ def test_a_tape_runs_backward_twice() -> None:
 
 
 def test_arrays_are_let_go_of_as_the_backward_pass_uses_them() -> None:
-    """When an early operation's gradient is computed, later operations have freed their saved arrays."""
+    """Before an operation's gradient is computed, all later operations have freed their arrays."""
     tape, alive = Tape(OPS), []
     saved: list[weakref.ref] = []
 
@@ -201,7 +204,7 @@ def test_every_op_of_the_backend_is_announced() -> None:
 
 
 def test_saved_bytes_of_one_product() -> None:
-    """Every array once, views as the whole array, and none of those that are left out."""
+    """Every array counts once, a view as its whole array; arrays that are given are left out."""
     tape, x, whole = Tape(OPS), constant(np.ones((2, 3))), np.ones(6)
     weight = Variable(np.ones((3, 3)))
     tape.linear(x, weight)
@@ -221,7 +224,7 @@ def test_named_views_share_the_vector() -> None:
 
 
 def test_aligned_views_leave_room() -> None:
-    """Zeros lie between them; what is packed is what the views show."""
+    """The vector has zeros between the views; the views have the packed arrays."""
     shapes = {"a": (2, 3), "b": (1,), "c": (4,)}
     arrays = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
     vector = packed(arrays, shapes, 4)

@@ -1,4 +1,4 @@
-"""The page messages.md: what was typed wrongly, and what is answered.
+"""Write the page messages.md: commands with mistakes, and the answers of `grove`.
 
 python -m tests.commands.messages
 
@@ -176,7 +176,7 @@ THEMES: dict[str, list[Typed]] = {
 
 
 def build(folder: Path) -> None:
-    """Train the runs of the page, and spoil copies of them."""
+    """Train the runs that the commands of the page read, and damage copies of them."""
     house = House(folder, ("tg", "words"))
     assert cli.main(train(folder / "other", house.valid)) == 0
     (folder / "text").write_text("they raced\n")
@@ -191,7 +191,7 @@ def build(folder: Path) -> None:
 
 
 def answer(typed: Typed, folder: Path) -> str:
-    """Return what the command prints, in a folder that stays as it is."""
+    """Return what the command prints in the folder; files that it adds to the folder are removed."""
     before = {path.name for path in folder.iterdir()}
     out, err, typed_in = io.StringIO(), io.StringIO(), io.TextIOWrapper(io.BytesIO())
     for name, text in typed.files.items():
@@ -215,14 +215,14 @@ def _nothing_is_trained(*arguments: object, **options: object) -> None:
 
 
 def lines_of(typed: Typed) -> list[str]:
-    """Return the lines that are typed in a shell."""
+    """Return the lines to type in a shell: they write the files, then run the command."""
     quoted = {name: repr(text.encode("latin-1"))[1:] for name, text in typed.files.items()}
     piped = f"printf {quoted.pop('-')} | " if "-" in quoted else ""
     return [*(f"$ printf {text} > {name}" for name, text in quoted.items()), f"$ {piped}grove {typed.command}"]
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page; it trains the runs and runs all commands."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):

@@ -33,7 +33,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 
 
 def figures(text: str) -> dict[str, float]:
-    """Return the numbers of a table of names and values."""
+    """Return the numbers of a printed table, by their names."""
     return {line.rpartition("  ")[0].strip(): float(line.rpartition("  ")[2].split()[0]) for line in text.splitlines()}
 
 
@@ -42,7 +42,7 @@ def tokens(text: str, column: int) -> list[str]:
 
 
 def inputs(model: Model, tree: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return ids, types and labels as the page of the model says, without the batches' code."""
+    """Return ids, types and labels of a tree as the model's page defines them; the code of batches is not used."""
     number = {symbol: i for i, symbol in enumerate(model.vocabulary.symbols)}
     sequence = [START, *actions(tree)]
     if model.config.model == "txl_terminals":
@@ -59,7 +59,7 @@ def inputs(model: Model, tree: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def reference_logps(model: Model, tree: Tree, label: int | None = None) -> np.ndarray:
-    """Return log p of every event; with `label`, of that action in every event's place."""
+    """Return log p of every event of a tree; with `label`, return log p of that action in the place of every event."""
     names = {f.name for f in fields(reference.Config)}
     config = reference.Config(**{name: value for name, value in vars(model.config).items() if name in names})
     parameters = {name: value.astype(np.float64) for name, value in model.parameters.items()}
@@ -128,7 +128,7 @@ def test_an_ensemble_of_copies_is_the_model(house: House, ensemble: str, grove: 
 
 
 def test_ensembles_of_different_models_mix_event_by_event(house: House, grove: Callable[..., str]) -> None:
-    """Against whole distributions from the reference, though a Transformer Grammar has more positions than events."""
+    """The whole distributions of the reference are mixed. A Transformer Grammar has more positions than events."""
     tree = min(house.gold, key=lambda tree: len(actions(tree)))
     path = write(house.folder / "short.trees", [tree])
     models = [house.model("tg"), house.model("txl_cc")]
@@ -201,7 +201,7 @@ def test_reranking_takes_the_most_probable_proposal(house: House, tmp_path: Path
 def test_tags_documents_and_pieces_from_training_to_scoring(
     house: House, tmp_path: Path, grove: Callable[..., str]
 ) -> None:
-    """A scored file is read with the training file's options; others have to be given."""
+    """A scored file is read with the options of the training file, unless the command gives others."""
     tagged = [with_tags(tree, ["X"] * len(words(tree))) for tree in house.gold * 3]
     data = tmp_path / "documents.trees"
     data.write_text("".join(f"{tree}\n" + "\n" * (i % 3 == 2) for i, tree in enumerate(tagged)))
@@ -251,7 +251,7 @@ def test_the_number_of_threads_is_set_before_anything_is_imported() -> None:
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
 def test_closed_streams_are_empty_or_drop_what_is_written(closed: tuple[int, ...], tmp_path: Path) -> None:
-    """What is printed goes into no file, nor from one closed stream into an open one."""
+    """A command with closed standard streams writes its messages to no file and to no stream that is open."""
     wrong = f"cli.main(['prepare', 'text', '-', '--convention', 'plain', '--out', '{tmp_path}/out'])"
     right = f"cli.main(['draw', 'tree', '(S it)', '--out', '{tmp_path}/tree.svg'])"
     program = f"import sys\nfrom accel import cli\nsys.exit(10 * {wrong} + {right})"

@@ -1,4 +1,4 @@
-"""`grove compare`: blind sheets of two small models, filled in here or in a browser, and what the key makes of them."""
+"""`grove compare`: blind sheets of two small models, filled in here or in a browser, and tallied with their key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ console.log("SHEET " + JSON.stringify([sheet(), document.querySelector("output")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs of two steps, and the sentences that they read, one of them with a quotation mark."""
+    """Two runs of two steps, and their sentences, one of them with a quotation mark."""
     folder, draw = tmp_path_factory.mktemp("compare"), random.Random(0)
     for stem, count in (("train", 40), ("dev", 12)):
         lines = [" ".join(draw.choices("abcde", k=draw.randint(1, 6))) for _ in range(count)]
@@ -67,7 +67,7 @@ def write_rows(path: Path, rows: list[list[str]]) -> None:
 def test_a_sheet_is_blind(
     folder: Path, sheet: Path, grove: Callable[..., str], run_grove: Grove, tmp_path: Path
 ) -> None:
-    """All sentences in another order, no name but in the key, the outputs of `grove translate` behind the letters."""
+    """A sheet has all sentences in another order; only its key has names; A and B are outputs of `grove translate`."""
     head, *rows = rows_of(sheet)
     assert tuple(head) == COLUMNS and all(row[5:] == ["", ""] for row in rows)
     lines = (folder / "dev.lo").read_text().splitlines()
@@ -91,7 +91,7 @@ def test_a_sheet_is_blind(
 
 
 def test_a_judged_sheet(sheet: Path, grove: Callable[..., str], tmp_path: Path) -> None:
-    """Judged by the rule of the example; the counts are those of the key's outputs, in any order of the lines."""
+    """The example's rule judges the outputs. The key assigns the counts to the models, in any order of the lines."""
     judge.main([str(sheet), "--out", str(tmp_path / "judged.tsv")])
     head, *rows = rows_of(tmp_path / "judged.tsv")
     write_rows(tmp_path / "judged.tsv", [head, *rows[::-1]])

@@ -1,4 +1,4 @@
-"""Drawn trees from `grove propose --sample` and from RNNG, the bound and the estimate that they give."""
+"""Trees drawn by `grove propose --sample` and by RNNG, and the bound and the estimate of perplexity from them."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_drawn_trees_bound_and_estimate(house: House, tmp_path: Path, grove: Gro
 
 
 def test_trees_are_summed_beside_drawn_ones(house: House, tmp_path: Path, grove: Grove, mistake: Grove) -> None:
-    """IS-2: a proposal counts as drawn with probability 1; drawn trees that are proposals, too, are left out."""
+    """IS-2: a proposal counts as a tree drawn with probability 1. Drawn trees that are also proposals are left out."""
     path, also = tmp_path / "drawn", tmp_path / "also"
     groups = [group for group in house.proposed if len(group) > 1]
     certain, samples = [group[:-1] for group in groups], [group[1:] for group in groups]
@@ -133,7 +133,7 @@ def test_trees_are_summed_beside_drawn_ones(house: House, tmp_path: Path, grove:
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(line for line in lines if not line.startswith("1 ")))
     without = printed(grove(*command, "without", "--also", also))
-    assert without["skipped"] == "1: no proposals"  # what its certain trees leave out cannot be estimated
+    assert without["skipped"] == "1: no proposals"  # certain trees alone give no estimate
     path.write_text("".join(lines))
     also.write_text("".join(f"{n}\t{tree}\n" for n, group in enumerate(certain, 1) for tree in group))
     assert printed(grove(*command, "without", "--also", also, "--numbered")) == figures

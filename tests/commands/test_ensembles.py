@@ -1,4 +1,4 @@
-"""Ensembles in the commands that take surprisals: copies, different models, and models that make none."""
+"""Ensembles in the commands that compute surprisals: copies, different models, and models that cannot be combined."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_copies_have_the_surprisals_of_the_model(house: House, tmp_path: Path, e
 
 
 def test_different_models_are_summed_over_proposals(house: House, tmp_path: Path, grove: Grove) -> None:
-    """Figure 7's ensembles of a TG and a TXL (CC), with the paper's surprisals."""
+    """Ensembles of a TG and a TXL (CC), as in Figure 7, have the surprisals that the paper defines."""
     sentences, parser = short_sentences(house), open_model(CPU, house.folder / "parser")
     groups = [[tree for tree, _ in ranked] for ranked in propose(CPU, parser, sentences, 5)]
     models = [house.model("tg"), house.model("txl_cc")]

@@ -1,4 +1,4 @@
-"""Standard input and output, byte-order marks, blank lines, and progress: alike for every command."""
+"""Standard input and output, byte-order marks, blank lines, and progress: the same for every command."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_pipe_is_written_and_a_link_is_followed(house: House, tmp_path: Path, 
 
 
 def test_an_open_file_keeps_what_it_has(house: House, tmp_path: Path) -> None:
-    """`>> FILE` and --out /dev/stdout took another file to that name: what FILE had was lost."""
+    """--out /dev/stdout with `>> FILE` once replaced FILE by another file, and the old content of FILE was lost."""
     prepare = ("prepare", "text", str(house.valid), "--convention", "plain", "--out")
     path, command = tmp_path / "all", [sys.executable, "-m", "accel.cli", *prepare]
     for name in ("/dev/stdout", "/dev/stderr", "/dev/fd/1"):
@@ -197,14 +197,14 @@ def test_two_files_to_write_have_two_names(
     option, path = command.split()[-2:]
     assert mistake(*command.split()) == f"{option} {path}: is also the name of {other}: name another file"
     null = "rerank --checkpoint run --proposals text --gold gold --out /dev/null --rows /dev/null"
-    assert mistake(*null.split()).startswith("run: ")  # which does not exist; the null device takes several outputs
+    assert mistake(*null.split()).startswith("run: ")  # only the run is missing: the null device takes several outputs
 
 
 def test_a_folder_that_is_read_takes_other_files(
     tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
 ) -> None:
     (tmp_path / "a.mrg").write_text("( (S (NN They)) )\n")
-    for out in ("all.trees", "all.trees", "/dev/null", "/dev/null"):  # the second time it is there
+    for out in ("all.trees", "all.trees", "/dev/null", "/dev/null"):  # the second time, the file exists
         assert grove("prepare", "mrg", tmp_path, "--out", tmp_path / out).startswith("sentences         1\n")
     assert mistake("prepare", "text", "/dev/null", "--out", "/dev/null") == "/dev/null: an empty file"
 

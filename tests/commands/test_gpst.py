@@ -25,7 +25,7 @@ __all__ = ["closed", "pieces", "text"]
 
 @pytest.mark.parametrize("kind", ["pieces", "closed"])
 def test_surprisal(text: Path, kind: str, request: pytest.FixtureRequest, grove: Callable[..., str]) -> None:
-    """A line a word; those of its pieces add up."""
+    """There is one line for each word; its bits are the sum of the bits of its pieces."""
     run, file = request.getfixturevalue(kind), text.parent / "read"
     lines = [line.split()[:3] for line in text.read_text().splitlines()[:5]]
     file.write_text("\n".join(" ".join(line) for line in [lines[0], [], *lines[1:]]))
@@ -43,10 +43,10 @@ def test_surprisal(text: Path, kind: str, request: pytest.FixtureRequest, grove:
 
 
 def test_surprisal_after_other_lines(text: Path, closed: Path, grove: Callable[..., str]) -> None:
-    """Of the same document, the last ones, and no more than have room."""
+    """The context of a line is the last lines of the same document, and no more lines than fit into the context."""
     file, (a, b, c, d) = text.parent / "read", [line.split()[:5] for line in text.read_text().splitlines()[:4]]
     model, steps = exact(closed)
-    long = (a * 18)[:88]  # of the 90 that there are
+    long = (a * 18)[:88]  # of the 90 tokens of a context
     file.write_text("\n".join(" ".join(line) for line in (a, b[:1], c, d, [], b, a, long, c[:2])))
     contexts = {1: [], 2: [a], 3: [a, b[:1]], 4: [b[:1], c], 6: [], 7: [b], 8: [], 9: [long]}
     command = ("surprisal", "--checkpoint", closed, file, "--beam", 2)
@@ -97,7 +97,7 @@ def test_generate_after_other_lines(text: Path, closed: Path, grove: Callable[..
 
 
 def test_generated_words_are_whole(pieces: Path, grove: Callable[..., str]) -> None:
-    """Sampling continues until another word begins, and its pieces are those of the reference's text."""
+    """Sampling continues until the next word begins, and draws the same pieces as the reference."""
     model, steps = exact(pieces)
     words = grove("generate", "--checkpoint", pieces, "--words", 1, "--top-k", 3, "--seed", 4).split()
     actions = draw_text(steps, 3, 8, 4)
@@ -106,7 +106,7 @@ def test_generated_words_are_whole(pieces: Path, grove: Callable[..., str]) -> N
 
 
 def test_a_full_context_ends_the_text(pieces: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Words of several pieces fill the context early; the words so far are printed."""
+    """Words of several pieces fill the context before all words are drawn; the words so far are printed."""
     assert cli.main(["generate", "--checkpoint", str(pieces), "--words", "90"]) == 0
     output, messages = capsys.readouterr()
     assert 1 <= len(output.split()) < 90 and messages == "grove: after 90 tokens the context is full\n"
@@ -147,7 +147,7 @@ def test_mistakes_are_named(text: Path, pieces: Path, closed: Path, mistake: Cal
 def test_gpt2_has_words_but_no_trees(
     text: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
 ) -> None:
-    """Bits add up to log p of the line, and text is drawn; the rest is asked for in vain."""
+    """The bits of a GPT-2 are those of the model, and text is drawn; commands that need trees are refused."""
     run, file = train(text, tmp_path / "run", "--vocabulary", "words", "--model", "gpt2"), tmp_path / "line"
     lines = [line.split() for line in text.read_text().splitlines()[:2]]
     file.write_text("".join(f"{' '.join(line)}\n" for line in lines))

@@ -1,4 +1,4 @@
-"""`grove parse` and `grove embed`: trees, their picture and their vectors, of the model of a run."""
+"""`grove parse` and `grove embed` with GPST: trees, their picture and their vectors."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_ways_to_parse_that_are_none(text: Path, closed: Path, mistake: Callable
 def test_parses_are_drawn_beside_gold(
     text: Path, pieces: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
 ) -> None:
-    """All ways to parse, one below the other."""
+    """The picture has the trees of all ways to parse, one below the other, below the gold tree."""
     gold, out = tmp_path / "gold", tmp_path / "parses.svg"
     some = [" ".join(line.split()[:5]) for line in text.read_text().splitlines()[:2]]
     gold.write_text(f"(S (NP {some[0]}))\n(S (NP (NN {some[1].replace(' ', ') ', 1)}))\n")
@@ -88,7 +88,7 @@ def test_parses_are_drawn_beside_gold(
     assert texts.count("NP") == texts.count("NN") == 1
     out.unlink()
     assert mistake(*parse, "--number", 3) == f"--number 3: {gold} has trees 1 to 2"
-    before = ("parse", "--checkpoint", tmp_path / "none", *parse[3:-1])  # no model is read
+    before = ("parse", "--checkpoint", tmp_path / "none", *parse[3:-1])  # the picture is refused before a model is read
     assert mistake(*before, tmp_path / "a.gif") == f"{tmp_path}/a.gif: name the picture .svg or .png"
     assert mistake(*parse[:3], gold, "--picture", out) == "--picture: is for --gold: give gold trees with it"
     assert (
@@ -102,7 +102,7 @@ def test_parses_are_drawn_beside_gold(
 
 @pytest.mark.parametrize("kind", ["pieces", "closed"])
 def test_embed(text: Path, kind: str, request: pytest.FixtureRequest, grove: Callable[..., str]) -> None:
-    """The reference's inside vectors of the nodes of its trees, in which words are atoms."""
+    """The vectors are the reference's inside vectors of the nodes of its trees, which do not split words."""
     run, file, out = request.getfixturevalue(kind), text.parent / "read", text.parent / "vectors"
     lines = [line.split()[:7] for line in text.read_text().splitlines()[:5]]
     file.write_text("\n".join(" ".join(line) for line in [lines[0][:1], [], *lines[1:]]))

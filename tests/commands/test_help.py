@@ -13,11 +13,11 @@ from accel.tasks.job import TASKS
 
 
 class HelpPrinted(Exception):  # noqa: N818
-    """The parser of a command is complete."""
+    """Raised in the place of printing help, when the parser of a command is complete."""
 
 
 def parser_of(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> argparse.ArgumentParser:
-    """Return the parser of a command that is asked for help."""
+    """Return the parser of a command; it is caught when --help would print it."""
     parsers = []
 
     def keep(parser: argparse.ArgumentParser, *_: object) -> None:

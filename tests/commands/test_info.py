@@ -24,7 +24,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 
 
 def rows(text: str) -> dict[str, str]:
-    """Return the second column of a table by the first."""
+    """Return the second column of a printed table, by the first column."""
     return dict(re.split("  +", line, maxsplit=1) for line in text.splitlines() if not line.startswith(" "))
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C where Python or NumPy would lose it."""
+"""Ctrl-C in places where Python or NumPy would suppress it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ sys.exit(main(["score", "--help"]))
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """As from a terminal: what a shell begins in the background ignores interrupts."""
+    """Handle interrupts as a program in a terminal does: a program in the background of a shell ignores them."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -35,7 +35,7 @@ def interruptible() -> Iterator[None]:
 
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_in_a_callback_comes_again() -> None:
-    """From which Python drops every exception."""
+    """Python drops every exception in a callback from C; the interrupt is raised again after it."""
     entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
     def interrupted(*_: object) -> int:
@@ -67,7 +67,7 @@ def test_other_lost_errors_are_those_of_python(capsys: pytest.CaptureFixture[str
 
 
 def test_an_interrupt_while_numpy_is_imported() -> None:
-    """One line, and not NumPy's page on broken installations."""
+    """The command prints one line, and not NumPy's long advice on broken installations."""
     process = subprocess.run(
         [sys.executable, "-c", AT_IMPORT], capture_output=True, text=True, timeout=300, check=False
     )

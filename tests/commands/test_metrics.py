@@ -35,7 +35,7 @@ def events(folder: Path) -> list[tuple[str, int, float, float]]:
     [path] = folder.iterdir()
     data, records = path.read_bytes(), []
     while data:
-        [length] = struct.unpack("<Q", data[:8])  # a length, its checksum, the event, its checksum
+        [length] = struct.unpack("<Q", data[:8])  # a record: length, checksum of it, event, checksum of it
         records.append(event.FromString(data[12 : 12 + length]))
         data = data[16 + length :]
     return [(v.tag, one.step, v.simple_value, one.wall_time) for one in records for v in one.summary.value]

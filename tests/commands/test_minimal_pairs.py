@@ -26,7 +26,7 @@ def sentences(text: Path) -> list[list[str]]:
 
 
 def write_pairs(path: Path, text: Path) -> list[tuple[list[str], list[str]]]:
-    """Write pairs that differ in the third word, and one of which a word is unknown; return the former."""
+    """Write pairs that differ in the third word, then a pair with an unknown word; return all but the last pair."""
     lines = sentences(text)
     pairs = [(words, [*words[:2], other[2], *words[3:]]) for words, other in zip(lines, lines[1:], strict=False)]
     pairs = [(good, bad) for good, bad in pairs if good != bad][:6]
@@ -38,7 +38,7 @@ def write_pairs(path: Path, text: Path) -> list[tuple[list[str], list[str]]]:
 
 @pytest.mark.parametrize("measure", ["sentence", "critical"])
 def test_pairs_of_a_gpst(text: Path, closed: Path, measure: str, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """The bits are those of the words, of the whole sentence or of the third."""
+    """The bits of a sentence are those of all its words, or of the third word, which is critical."""
     pairs, out = write_pairs(tmp_path / "ml.tsv", text), tmp_path / "out.json"
     options = ("--data", tmp_path / "ml.tsv", "--format", "marvin_linzen", "--measure", measure, "--beam", 4)
     lines = grove("minimal_pairs", "--checkpoint", closed, *options, "--out", out).splitlines()
@@ -67,7 +67,7 @@ def test_pairs_of_a_gpst(text: Path, closed: Path, measure: str, tmp_path: Path,
 
 
 def test_pairs_of_models_of_trees(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """By search, which reads up to the critical word, and by proposals, for which the parser reads all words."""
+    """A search reads up to the critical word. For proposals, the parser reads all words."""
     good = next(words for words in short_sentences(house, 20) if len(words) > 3)
     bad = [*good[:2], next(word for word in good if word != good[2]), *good[3:]]
     (tmp_path / "ml.tsv").write_text(HEADER + f"t\tc\t{' '.join(good)}\t{' '.join(bad)}\t\n")
@@ -88,7 +88,7 @@ def test_pairs_of_models_of_trees(house: House, tmp_path: Path, grove: Callable[
 
 
 def test_words_are_changed_as_wanted(text: Path, closed: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """Capitals and periods that the vocabulary lacks make pairs that cannot be read, and --lower undoes them."""
+    """Pairs with capitals or periods that the vocabulary lacks are skipped; --lower removes the capitals."""
     words = next(line for line in sentences(text) if " ".join(line).islower())
     good, bad = " ".join(words), " ".join([*words[:-1], words[0]])
     (tmp_path / "ml.tsv").write_text(HEADER + f"t\tc\t{good}\t{bad}\t\nt\tc\t{good.title()}\t{bad.title()}\t\n")
@@ -100,7 +100,7 @@ def test_words_are_changed_as_wanted(text: Path, closed: Path, tmp_path: Path, g
 
 
 def test_blimp_beside_published_results(text: Path, closed: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """Of a phenomenon and a field, too; of a paradigm without pairs that can be judged there is a dash."""
+    """A published mean stands beside each paradigm, phenomenon and field, or a dash where no pair could be judged."""
     one, other = sentences(text)[:2]
     good, bad = " ".join(one), " ".join(other)
     lines = [blimp_line(good, bad, UID=name, linguistics_term=term) for name, term in zip("aab", "xxy", strict=True)]

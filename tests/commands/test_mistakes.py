@@ -58,9 +58,9 @@ def test_bad_trees_are_named_by_file_line_and_column(
     path.write_bytes(text)
     in_vocabulary = "vocabulary" not in reason
     for command in (
-        *([["score", *house.checkpoints("tg"), path]] if in_vocabulary else []),  # it scores the other trees
+        *([["score", *house.checkpoints("tg"), path]] if in_vocabulary else []),  # `score` scores the other trees
         ["perplexity", *house.checkpoints("tg"), "--trees", path],
-        *([] if "label" in reason else [train(tmp_path / "run", house.data, "--validation", str(path))]),  # adds it
+        *([] if "label" in reason else [train(tmp_path / "run", house.data, "--validation", str(path))]),  # adds labels
     ):
         message = mistake(*command)
         assert message.startswith(str(path)) and reason in message, message
@@ -88,7 +88,7 @@ def test_score_continues_after_a_tree_that_cannot_be_scored(
 
 
 def spoiled(house: House, folder: Path, change: Callable[[dict[str, np.ndarray], dict], None]) -> Path:
-    """Return the checkpoint of a copy of the directory of "tg" in which something is changed."""
+    """Return the checkpoint of a copy of the run "tg", after `change` changed its parameters or its state."""
     shutil.copytree(house.folder / "tg", folder)
     path = folder / "best.safetensors"
     good = checkpoint.load(path, fast.parameter_shapes(house.model("tg").config))

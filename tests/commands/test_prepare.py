@@ -20,7 +20,7 @@ THREE = "( (S (NP (DT The) (NN bird)) (VP (VBD saw) (NP (DT the) (NN 3-D)))) )\n
 
 @pytest.fixture
 def treebank(tmp_path: Path) -> Path:
-    """Sections 2 to 4 of two files, one file and one file."""
+    """A treebank with sections 2, 3 and 4, which have two files, one file and one file."""
     for name, text in {"02/wsj_0201": ONE + TWO, "02/wsj_0202": TWO, "03/wsj_0301": THREE, "04/wsj_0401": ONE}.items():
         path = tmp_path / "wsj" / f"{name}.mrg"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def test_classes_are_those_of_the_vocabulary_that_training_builds(treebank: Path
     report = grove("prepare", "ptb", treebank, "--out", out, "--sections", "2", "3", "4")
     plain = build(read_treebank(out / "train.trees", Reading(drop_preterminals=True)), "unknown_classes")
     with_classes = build(read_treebank(out / "train.unk.trees"))
-    assert set(plain.terminals) - set(with_classes.terminals) == {"UNK"}  # no word of training has it
+    assert set(plain.terminals) - set(with_classes.terminals) == {"UNK"}  # no word of training has this class
     assert f"ids of trees      {len(plain)}\n" in report
 
 
@@ -129,7 +129,7 @@ def test_folders_and_oracles_become_files(treebank: Path, tmp_path: Path, grove:
 
 
 def test_a_word_that_a_text_would_split_is_refused(tmp_path: Path, mistake: Grove) -> None:
-    """Trees are read at plain blanks, text at all: the text of a tree with a no-break space had a word more."""
+    """Trees are split at plain blanks, text also at no-break spaces: a word with one would become two words."""
     (tmp_path / "some.trees").write_text("(S a b)\n(S 10\u00a0000 dogs)\n", encoding="utf-8")
     wrong = mistake("prepare", "text", tmp_path / "some.trees", "--convention", "plain", "--out", tmp_path / "text")
     assert wrong.startswith(f"{tmp_path}/some.trees:2: the word '10\\xa0000': text is split at the blank in it")
@@ -147,7 +147,7 @@ def test_options_of_other_sources_are_refused(treebank: Path, tmp_path: Path, mi
 
 
 def test_the_sample_of_the_wall_street_journal(data_dir: Path, tmp_path: Path, grove: Grove) -> None:
-    """Its files in folders as the treebank has them: sections 00 and 01, the first files of each."""
+    """The files are in folders as in the treebank: the first files of sections 00 and 01."""
     trees = lzma.open(data_dir / "ptb_sample" / "wsj_sample.mrg.xz", "rt").read().splitlines(keepends=True)
     n_trees = 0
     for line in (data_dir / "ptb_sample" / "files.tsv").read_text().splitlines():
@@ -168,7 +168,7 @@ def test_the_sample_of_the_wall_street_journal(data_dir: Path, tmp_path: Path, g
 
 
 def test_trees_become_text(tmp_path: Path, grove: Grove) -> None:
-    """The words of gold sentences: in lower case, without punctuation; digits as they are for Kim et al."""
+    """Gold words become text in lower case without punctuation; Kim et al.'s convention keeps digits as they are."""
     tree = "(S (NP (NNP Ann)) (VP (VBD paid) (NP ($ $) (CD 12.50))) (. .))\n"
     (tmp_path / "trees").write_text(tree + "(X (. ...))\n" + tree.lower().replace("(s", "(S").upper())
     report = grove("prepare", "text", tmp_path / "trees", "--out", tmp_path / "kim.txt")

@@ -1,4 +1,4 @@
-"""`grove perplexity` and `grove rerank` on proposals that lack something, and on documents."""
+"""`grove perplexity` and `grove rerank` on incomplete proposals and on documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 
 @pytest.fixture(scope="module")
 def reader_of_documents(house: House) -> Path:
-    """A model of documents of three sentences; its treebank is `documents.trees`."""
+    """The run of a model that was trained on documents of three sentences; they are in `documents.trees`."""
     data = house.folder / "documents.trees"
     data.write_text("".join(f"{tree}\n" + "\n" * (i % 3 == 2) for i, tree in enumerate(house.gold)))
     assert cli.main(train(house.folder / "documents", data, "--documents")) == 0
@@ -61,7 +61,7 @@ def table(path: Path) -> list[list[str]]:
 
 
 def with_gaps(house: House, left_out: set[int]) -> Path:
-    """Write the numbered proposals without those of some sentences."""
+    """Write the numbered proposals of all sentences but those in `left_out`; return the file."""
     lines = house.numbered.read_text().splitlines(keepends=True)
     path = house.folder / "gaps.trees"
     path.write_text("".join(line for line in lines if int(line.split("\t")[0]) not in left_out))
@@ -83,7 +83,7 @@ def test_sentences_without_proposals_are_rows(house: House, tmp_path: Path, grov
         assert rows[number] == [str(number), str(lengths[number - 1]), "0", "skipped: no proposals"]
     numbers = [n for n in range(1, 13) if n not in (2, 12)]
     assert [rows[n][:3] for n in numbers] == [whole[n][:3] for n in numbers]
-    # float32 with other neighbours in the batch: at most 256 roundings on the way through these layers, eps32 / 2 each
+    # float32 in another batch: at most 256 roundings on the way through these layers, eps32 / 2 each
     assert [float(rows[n][3]) for n in numbers] == pytest.approx([float(whole[n][3]) for n in numbers], rel=128 * EPS32)
     expected = math.exp(-sum(float(rows[n][3]) for n in numbers) / n_words)
     assert float(text[0].split()[1]) == pytest.approx(expected, rel=1e-4)
@@ -91,7 +91,7 @@ def test_sentences_without_proposals_are_rows(house: House, tmp_path: Path, grov
     unknown = grove("perplexity", *common, path, "--sentences", 12, "--rows", tmp_path / "rows")
     assert f"words           {n_words} of an unknown number" in unknown and unknown[0] == text[0]
     assert table(tmp_path / "rows")[12] == ["12", "?", "0", "skipped: no proposals"]
-    assert "sentences       10 of 11" in grove("perplexity", *common, path)  # nothing says that there is a twelfth
+    assert "sentences       10 of 11" in grove("perplexity", *common, path)  # the file does not show the twelfth
 
 
 def test_long_sentences_are_skipped(house: House, tmp_path: Path, grove: Callable[..., list[str]]) -> None:
@@ -153,7 +153,7 @@ def test_documents_by_their_sizes_or_their_trees(
 
 
 def documents_apart(house: House, folder: Path) -> Path:
-    """Write the gold trees, each the only proposal of its sentence."""
+    """Write a file of proposals in which each gold tree is the only proposal of its sentence."""
     path = folder / "single.trees"
     path.write_text("\n".join(f"{tree}\n" for tree in house.gold))
     return path
@@ -162,7 +162,7 @@ def documents_apart(house: House, folder: Path) -> Path:
 def test_trees_without_tags_keep_their_place(
     house: House, tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: Callable[..., str]
 ) -> None:
-    """Those that are left out are counted; among proposals they are refused."""
+    """Trees without tags are left out and counted; among proposals they are refused."""
     path, tree = tmp_path / "trees", house.gold[0]
     tagged = with_tags(tree, ["X"] * len(words(tree)))
     path.write_text(f"{tagged}\n{house.gold[1]}\n{tagged}\n")

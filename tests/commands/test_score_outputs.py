@@ -1,4 +1,4 @@
-"""`grove score_outputs`: the scores that `grove evaluate` gives the same outputs, and files that do not fit."""
+"""`grove score_outputs` gives outputs the same scores as `grove evaluate`, and refuses files that do not fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRAIN = ("train", "--task", "translation", "--source", "lo", "--target", "up", "
 def test_bpe_longer_sides_and_the_written_outputs(
     parallel: Path, run_grove: Grove, grove: Callable[..., str], mistake: Callable[..., str]
 ) -> None:
-    """A translation with byte pairs; the scores of its file are those of `grove evaluate`, with the same search."""
+    """A model with byte pairs writes its translations; their file has the score that `grove evaluate` reports."""
     pytest.importorskip("sacrebleu", reason="the extra translate is not installed")
     run = parallel / "run"
     sizes = ("--vocabulary", "bpe", "--vocabulary-size", 23, "--batch-by", "longer", *SMALL)

@@ -35,7 +35,7 @@ def pairs_of(text: Path) -> list[tuple[list[str], list[str]]]:
 
 
 def check(content: dict[str, Any], expected: dict[int, dict[str, list[float]]], suite: str = "number_toy") -> None:
-    """Compare the items of a file with bits of words."""
+    """Compare the items of an output file with the expected bits of words, by item and condition."""
     items = {item["item"]: item for item in content["suites"][suite]["items"] if "skipped" not in item}
     assert items.keys() == expected.keys()
     for number, conditions in expected.items():
@@ -52,7 +52,7 @@ def check(content: dict[str, Any], expected: dict[int, dict[str, list[float]]], 
 def test_regions_of_a_gpst(
     text: Path, kind: str, tmp_path: Path, request: pytest.FixtureRequest, grove: Callable[..., str]
 ) -> None:
-    """The search of the reference, whose bits of pieces add up over words and regions."""
+    """The bits of a region are the sum of the bits of its pieces, which the reference's search gives."""
     run, pairs = request.getfixturevalue(kind), pairs_of(text)
     suite, out = write_suite(tmp_path / "toy.json", pairs), tmp_path / "out.json"
     output = grove("syntaxgym", "--checkpoint", run, suite, "--beam", 4, "--batch-size", 3, "--out", out)
@@ -66,7 +66,7 @@ def test_regions_of_a_gpst(
     content = json.loads(out.read_text())
     check(content, expected)
     right = sum(item["correct"] for item in content["suites"]["number_toy"]["items"])
-    assert content["suites"]["number_toy"]["items"][0]["predictions"][1] is True  # the same first word
+    assert content["suites"]["number_toy"]["items"][0]["predictions"][1] is True  # the first words are the same
     assert content["means"]["all suites"]["circuits"] == {"Agreement": right / 3}
     row = ["number_toy", "Agreement", str(right), "3", "0", f"{right / 3:.4f}", "0.5000"]
     assert output.splitlines()[1].split() == row and content["suites"]["number_toy"]["chance"] == 0.5
@@ -88,7 +88,7 @@ def test_regions_of_a_gpt2(text: Path, tmp_path: Path, grove: Callable[..., str]
 
 
 def test_regions_of_a_language_model(text: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """Exact, after an end of line; a word that the training text lacks becomes <unk>, and is counted."""
+    """Bits are exact; a sentence follows an end of line; a word that training lacks becomes <unk> and is counted."""
     (tmp_path / "train").write_text(text.read_text() + "<unk> dogs\n")
     files = ("--data", tmp_path / "train", "--validation", text, "--length=8", "--batch-size=3", "--steps=3")
     grove("train", "--task", "language_model", "--out", tmp_path / "run", *files, *settings(LANGUAGE_MODEL))

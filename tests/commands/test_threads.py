@@ -1,4 +1,4 @@
-"""How many threads train a model, and where a run keeps their number."""
+"""How many threads train a model, and where a run stores their number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def job(**shapes: tuple[int, ...]) -> Any:
 
 @pytest.fixture
 def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of threads that were set, of a process that has four."""
+    """The numbers of threads that a command sets, in a process that has four threads."""
     numbers: list[int] = []
     monkeypatch.setattr(of_process, "available_threads", lambda: 4)
     monkeypatch.setattr(numba, "set_num_threads", numbers.append)
@@ -60,7 +60,7 @@ def test_a_model_is_used_by_a_process_for_every_thread_unless_it_is_wide(used: l
 
 
 def test_a_run_keeps_its_number(tmp_path: Path, used: list[int]) -> None:
-    """A resumed run takes the number that stands in its configuration, whatever the width of the model."""
+    """A resumed run takes the number of threads from its configuration, whatever the width of the model."""
     run, path = House(tmp_path, ("tg",)).folder / "tg", tmp_path / "tg" / "config.json"
     config = json.loads(path.read_text())
     assert config["options"]["threads"] == 1 and used == [1]

@@ -68,7 +68,7 @@ def test_surprisals_of_a_model_of_words_are_exact(house: House, tmp_path: Path, 
 
 @pytest.mark.parametrize("name", ["tg", "txl_cc"])
 def test_surprisals_from_proposals(house: House, name: str, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """MARG-5 over the parser's proposals."""
+    """Surprisals are those of MARG-5, summed over the proposals of the parser."""
     sentences, model = short_sentences(house, 3, 8), house.model(name)
     file, parser = lines_of(tmp_path / "lines", sentences), house.folder / "parser"
     command = ("surprisal", "--checkpoint", house.folder / name, file, "--parser", parser, "--batch-size", 2)
@@ -82,7 +82,7 @@ def test_surprisals_from_proposals(house: House, name: str, tmp_path: Path, grov
 
 
 def test_parses(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """The best tree of the reference's search; scores of gold trees, and how many have a tree at all."""
+    """A parse is the best tree of the reference's search; --gold prints scores and the share of sentences parsed."""
     sentences, model = short_sentences(house), house.model("tg")
     file, out = lines_of(tmp_path / "lines", sentences), tmp_path / "trees"
     output = grove("parse", "--checkpoint", house.folder / "tg", file, *SMALL).splitlines()
@@ -113,7 +113,7 @@ def test_sentences_without_a_tree_are_named_and_counted(
 def test_an_interrupted_search_keeps_its_trees(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Those that were found are on standard output, or in a file of another name, which is said."""
+    """The trees found so far are on standard output, or in a file of another name, which the message gives."""
     file, out = lines_of(tmp_path / "lines", [words(tree) for tree in house.gold[:3]]), tmp_path / "out.trees"
 
     def interrupted(*_: object, **__: object) -> Iterator[Tree]:
@@ -135,7 +135,7 @@ def test_an_interrupted_search_keeps_its_trees(
 
 
 def test_trees_hold_the_words_as_they_were() -> None:
-    """Of pieces, and in place of unknown ones; None where no word is possible."""
+    """Trees hold the sentence's own words, also unknown words and words of pieces; without a possible word, None."""
     model, sentences = pieces_model(), [["dogs", "hot"], ["Zebra"]]
     for tree, sentence in zip(labelled_trees(CPU, model, sentences, limits_of(4)), sentences, strict=True):
         assert tree is not None and words(tree) == sentence
@@ -159,7 +159,7 @@ def test_text_is_that_of_the_reference(house: House, name: str, grove: Callable[
 
 
 def test_suites(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """By search, by proposals, and exact; a sentence that the parser cannot read is skipped."""
+    """Suites are judged by search, by proposals and exactly; an item that the parser cannot read is skipped."""
     five = [words(tree)[:5] for tree in house.gold if len(words(tree)) >= 5]
     pairs = [(five[0], [five[0][0], *five[1][1:]]), (five[2], five[3] * 4)]
     suite, out = write_suite(tmp_path / "toy.json", pairs), tmp_path / "out.json"

@@ -1,4 +1,4 @@
-"""What `grove verify` and `pytest --backend` answer to a backend that cannot be tested: one line, with what to type."""
+"""`grove verify` and `pytest --backend` refuse a backend that cannot be tested, in one line with what to type."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PACKAGE = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with modules, one of them in a package, in which `grove` is started."""
+    """The folder in which `grove` is started; it holds modules, and packages with modules."""
     for name, text in MODULES.items():
         (tmp_path / f"own_{name}.py").write_text(text)
     (tmp_path / "own-dash.py").write_text(MODULES["fine"])
@@ -109,7 +109,7 @@ def test_races_are_looked_for_on_the_host(folder: Path, mistake: Callable[..., s
 
 @pytest.mark.parametrize("path", ["own_fine.py", "own_package/inner.py", "packed/kernels/inner.py"])
 def test_a_backend_may_be_a_file(folder: Path, path: str, run_grove: Grove) -> None:
-    """Also of a package, whose modules import one another."""
+    """The file may be in a package whose modules import one another."""
     status, out, err = run_grove("verify", folder / path, "--examples", 2)
     assert status == 0 and out.splitlines()[1].split() == ["layer_norm", "2", "2", "-", "4", "2", "-", "2", "1"], err
     assert out.splitlines()[2:] == ["1 of 1 operations agree with the reference"]
@@ -125,7 +125,7 @@ def test_a_backend_may_be_a_file(folder: Path, path: str, run_grove: Grove) -> N
     ids=["alone", "file", "no tests"],
 )
 def test_pytest_outside_the_checkout(folder: Path, arguments: list[str], message: str) -> None:
-    """As where Grove is installed, which makes pytest load `grove_pytest`."""
+    """Outside the checkout, pytest loads the plugin `grove_pytest`, as it does where Grove is installed."""
     program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import pytest; sys.exit(pytest.main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "-p", "grove_pytest", *arguments]
     process = subprocess.run(command, cwd=folder, capture_output=True, text=True)

@@ -40,7 +40,7 @@ def layer_norm(x, scale, bias):
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], str]]:
-    """Return what writes a module into the empty folder in which `grove` is started, and returns its name."""
+    """Return a function that writes a module into the folder in which `grove` is started, and returns its name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield lambda name, text: Path(f"{name}.py").write_text(RIGHT + text) and name
@@ -61,13 +61,13 @@ Write = Callable[[str, str], str]
     ],
 )
 def test_what_is_returned_stays_as_it_is(write: Write, text: str, message: str, run_grove: Grove) -> None:
-    """A kernel that writes into what it returned before gives wrong gradients where a model has it twice."""
+    """A kernel that overwrites an array it returned earlier gives wrong gradients to a model that calls it twice."""
     status, out, _ = run_grove("verify", write("kept_memory", KEEPING + text), "--examples", 5)
     assert status == 1 and f"bias_gelu: values agree, gradients differ: {message}" in out
 
 
 def test_a_kernel_may_return_more_for_its_gradient(write: Write, run_grove: Grove) -> None:
-    """Of its type, integers or truth values."""
+    """The further outputs may have the kernel's float type, or be integers or truth values."""
     more = """
 right, right_vjp = bias_gelu, bias_gelu_vjp
 
@@ -83,14 +83,14 @@ def bias_gelu_vjp(d_out, outputs, x, bias):
 
 
 def test_a_declared_precision_turns_the_types_of_bad_arguments(write: Write, run_grove: Grove) -> None:
-    """Where x is float32, the bias of another type is float64, and the message says so."""
+    """If a kernel declares float32, the input of wrong types has x in float32 and the bias in float64."""
     text = LAYER_NORM + 'precision = {"layer_norm": "float32"}'
     status, out, _ = run_grove("verify", write("narrow", text), "--only", "layer_norm", "--examples", 1)
     assert status == 0 and "layer_norm: values: held to float32\n" in out, out
 
 
 def test_what_ends_no_kernel_ends_no_report(write: Write, run_grove: Grove) -> None:
-    """An error that is no Exception, as of a panic in compiled code, is one of this kernel only."""
+    """An error that is no Exception, such as a panic in compiled code, fails one kernel; the report goes on."""
     text = "class Panic(BaseException): pass\ndef layer_norm(x, scale, bias):\n    raise Panic('at the disco')\n"
     status, out, _ = run_grove("verify", write("panicking", text), "--examples", 1)
     assert status == 1 and "layer_norm, values: raises RuntimeError: Panic at the disco" in out
@@ -98,7 +98,7 @@ def test_what_ends_no_kernel_ends_no_report(write: Write, run_grove: Grove) -> N
 
 
 def test_failures_are_printed_below_their_rows(write: Write, run_grove: Grove) -> None:
-    """A later kernel may end the process."""
+    """A failure is printed at once, because a later kernel may end the process."""
     text = "def layer_norm(x, scale, bias):\n    return ()\n"
     lines = run_grove("verify", write("first", text), "--examples", 1)[1].splitlines()
     assert [line.split()[0] for line in lines] == ["operation", "layer_norm", "layer_norm,", "grove", "bias_gelu", "1"]
@@ -118,7 +118,7 @@ def layer_norm(x, scale, bias):
 
 
 def test_an_input_that_cannot_be_saved(write: Write, run_grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The report comes all the same."""
+    """The report is printed although the input cannot be saved."""
     name = write("homeless", "def layer_norm(x, scale, bias):\n    return ()\n")
     Path("grove-verify-layer_norm-values.json").mkdir()
     status, out, _ = run_grove("verify", name, "--examples", 1)
@@ -128,7 +128,7 @@ def test_an_input_that_cannot_be_saved(write: Write, run_grove: Grove, monkeypat
 
 
 def test_the_report_is_all_that_is_printed(write: Write) -> None:
-    """Also beside compiled code that prints, and a module that does."""
+    """Standard output has the report only; what a module or compiled code prints goes to standard error."""
     text = """
 import ctypes
 print("imported")

@@ -1,4 +1,4 @@
-"""The report of `grove verify`: what agrees and what differs, the input that is saved, and the JSON for programs."""
+"""The report of `grove verify`: what agrees and what differs, the saved input, and the JSON for programs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ COLUMNS = ["values", "ragged batches", "sizes", "neighbours", "permutation", "gr
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder, in which `grove` is started; modules lie elsewhere."""
+    """The empty folder in which `grove` is started; the modules are in another folder."""
     (tmp_path / "kernels").mkdir()
     for name, (old, new) in SPOILT.items():
         assert old in RIGHT
@@ -114,7 +114,7 @@ def test_the_command_that_runs_an_input_again_is_quoted(folder: Path, run_grove:
 
 
 def test_failures_before_an_interruption_are_printed(folder: Path, run_grove: Grove) -> None:
-    """`bias_gelu` is tested after `layer_norm`, and stopped."""
+    """The test of `bias_gelu` is interrupted after that of `layer_norm` has failed."""
     stop = "def bias_gelu(x, bias):\n    raise KeyboardInterrupt\n"
     Path("stopped.py").write_text(RIGHT.replace(*SPOILT["few"]) + stop)
     status, out, err = run_grove("verify", "stopped.py", "--examples", 1)
@@ -123,7 +123,7 @@ def test_failures_before_an_interruption_are_printed(folder: Path, run_grove: Gr
 
 
 def test_the_saved_input_is_shrunk(folder: Path, run_grove: Grove) -> None:
-    """The sum of two numbers, one of them not 0, is wrong: one number is left."""
+    """The kernel is wrong for ragged inputs; the saved input is shrunk to one number."""
     assert run_grove("verify", "spoilt_ragged", "--examples", 25)[0] == 1
     saved = replay.load(Path("grove-verify-layer_norm-values.json"))
     case = saved.drawn["case"]
@@ -184,10 +184,10 @@ def test_a_declared_precision_is_shown(folder: Path, run_grove: Grove, mistake: 
     assert lines[2] == "layer_norm: values: held to bfloat16", lines
     for name, text, message in (
         ("odd", 'precision = {"layer_norm": "bfloat61"}', "precision: layer_norm: 'bfloat61' is unknown: did you mean"),
-        ("plain", 'precision = "bfloat16"', "plain: precision: 'bfloat16' names no operation: write such as {"),
+        ("plain", 'precision = "bfloat16"', "plain: precision: 'bfloat16' is no dict: an example is {"),
         ("tiled", 'tiles = {"layer_norm": {"row": (8,)}}', "tiles: layer_norm has no axis 'row': did you mean rows?"),
-        ("listed", 'tiles = ["layer_norm"]', "tiles: ['layer_norm']: write such as {"),
-        ("flat", 'tiles = {"layer_norm": 128}', "tiles: {'layer_norm': 128}: write such as {"),
+        ("listed", 'tiles = ["layer_norm"]', "tiles: ['layer_norm'] is no dict of dicts: an example is {"),
+        ("flat", 'tiles = {"layer_norm": 128}', "tiles: {'layer_norm': 128} is no dict of dicts: an example is {"),
     ):
         Path(f"{name}.py").write_text(f"{RIGHT}{text}\n")
         assert message in mistake("verify", name)

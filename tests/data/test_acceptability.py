@@ -66,7 +66,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_figures_are_those_of_each_file_and_of_both(tmp_path: Path) -> None:
-    """A model that accepts what begins with yes: correlations (1 x 2 - 0) / sqrt(1 x 2 x 2 x 3), -1 and 0 by hand."""
+    """The model accepts sentences with yes first; correlations by hand: (1 x 2 - 0) / sqrt(1 x 2 x 2 x 3), -1 and 0."""
 
     def scores(ops: Any, config: Any, parameters: Any, batch: Any) -> tuple[None, np.ndarray]:
         return None, (batch.ids[batch.offsets[:-1]] == 0) == batch.labels
@@ -96,7 +96,7 @@ def test_acceptability(folder: Path, run_grove: Grove, kind: str) -> None:
     assert figures.keys() == {"accuracy", "correlation"}
     shares = figures["accuracy"]
     assert shares.keys() == {*TESTS, "both"} == figures["correlation"].keys()
-    assert shares["both"] == pytest.approx(sum(shares[name] for name in TESTS) / 2)  # of 24 sentences each
+    assert shares["both"] == pytest.approx(sum(shares[name] for name in TESTS) / 2)  # both files have 24 sentences
     if kind in TRANSFORMERS:
         assert figures["accuracy"]["in domain"] > 0.7 and figures["correlation"]["out of domain"] > 0.3
     ops = accel.load("cpu")
@@ -137,7 +137,7 @@ def test_mistakes(folder: Path, run_grove: Grove) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_real_files(data_dir: Path, form: str) -> None:
-    """The published sizes, out of the archive as it is."""
+    """The files have the published sizes; they are read from the published archive."""
     counts = {"in_domain_train.tsv": 8551, "in_domain_dev.tsv": 527, "out_of_domain_dev.tsv": 516}
     for name, count in counts.items():
         path = find_file(data_dir / "cola" / "cola_public.zip", f"{form}/{name}")

@@ -45,7 +45,7 @@ def test_forms_that_are_not_known() -> None:
 
 
 def test_tables(tmp_path: Path) -> None:
-    """Sentences of one split, by their attractors; a verb without another form is skipped."""
+    """Pairs are made from the sentences of one split, by attractors; a verb without another form is skipped."""
     path = tmp_path / "items.tsv.xz"
     rows = ["test\td\tVBZ\t1\t2\t0\t0\tthe bird sings loud", "train\td\tVBZ\t1\t2\t0\t0\tthe bird sings"]
     rows += ["test\td\tVBP\t1\t5\t1\t6\tthe birds near the tree are .", "test\td\tVBZ\t0\t1\t0\t1\tit 's ."]
@@ -66,7 +66,7 @@ def test_tables(tmp_path: Path) -> None:
 
 
 def test_both_forms_in_a_file(tmp_path: Path) -> None:
-    """Wikipedia's sentences and nonsense, alone or all that are somewhere."""
+    """Wikipedia's sentences and nonsense sentences are read from a file, or from all files of a folder or archive."""
     (tmp_path / "w.gold").write_text("2\tSings\tSing\t0\n1\tis\tis\t4\n")
     (tmp_path / "w.text").write_text("the bird sings . <eos>\nit is <eos>\n")
     (tmp_path / "n.gold").write_text(TWELVE.format(0) + TWELVE.format(5))
@@ -119,7 +119,7 @@ def test_files_that_are_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "unknown"), [("gum", 42), ("craft", 1)])
 def test_forms_of_the_treebanks_verbs(data_dir: Path, name: str, unknown: int) -> None:
-    """Of every verb the other form's other form is the verb; the few unknown ones are clitics and one wrong tag."""
+    """The other form of a verb's other form is the verb; the few verbs without one are clitics and one wrong tag."""
     items = read_items(data_dir / "sva" / f"derived_{name}.tsv.xz")
     verbs = Counter((item.rest[0], item.label) for item in items)
     n_missing = 0

@@ -41,7 +41,7 @@ def test_problems_are_spread_over_everything() -> None:
 
 
 def test_the_test_set_is_apart() -> None:
-    """Neither turning the expression round nor naming the numbers otherwise brings a test problem into training."""
+    """A test problem is not in training either with exchanged operands or with other names of the variables."""
 
     def operands(text: str) -> tuple[str, ...]:
         return text[-2], *sorted(re.findall(r"-?\d+", text[: text.rindex(",")]))

@@ -1,4 +1,4 @@
-"""Streams of batches resume where they stopped, shuffle, share out over processes, and end."""
+"""Streams of batches resume where they stopped, shuffle, share batches between processes, and end."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_ranks_share_the_rows_of_the_whole_batch(config: Config) -> None:
         assert sum(part.n_labels for part in parts) == batch.n_labels
         pieces = {(t, s): part.ids[q].tolist() for part in parts for t, s, q, _ in rows_of(part)}
         assert pieces == {(t, s): batch.ids[q].tolist() for t, s, q, _ in rows_of(batch)}
-    assert any(not len(part.ids) for share in shares for part in share)  # when only other ranks have rows left
+    assert any(not len(part.ids) for share in shares for part in share)  # a rank may have no rows left
 
 
 def test_all_ranks_have_one_state() -> None:
@@ -81,7 +81,7 @@ def test_all_ranks_have_one_state() -> None:
 def test_an_error_in_the_background_is_raised_where_batches_are_asked_for() -> None:
     broken = SimpleNamespace(xp=np, double_closing=lambda *_: 1 / 0)
     stream = batches(ops=broken, prefetch=2)
-    for _ in range(2):  # and not once only
+    for _ in range(2):  # every call raises it
         with pytest.raises(ZeroDivisionError):
             next(stream)
     stream.close()
@@ -111,14 +111,16 @@ def test_batches_of_a_pool_have_a_new_order_in_every_epoch() -> None:
 
 
 def test_a_position_beyond_the_batches_of_a_pool_is_refused() -> None:
-    """As where sentences have become shorter since."""
+    """This happens if sentences have become shorter since the position was saved."""
 
     def stream(size: int) -> SizedBatches:
         return SizedBatches(6, 4, lambda _: size, lambda rows, _: rows, names=("row", "cells"), seed=1, epochs=None)
 
     longer = stream(2)
     assert [len(next(longer)) for _ in range(2)] == [2, 2]
-    with pytest.raises(ValueError, match="^batch 3: 2 of the next batches, before there were more: the data have"):
+    with pytest.raises(
+        ValueError, match="^batch 3: the data now give only 2 batches here, and gave more when the run began"
+    ):
         stream(1).restore(longer.state())
 
 

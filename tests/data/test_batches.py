@@ -1,4 +1,4 @@
-"""Batches hold what the reference's segments say, and go to a GPU in one copy."""
+"""Batches agree with the segments of the reference, and are sent to a GPU in one copy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.fixtures.tree_batches import CONFIGS, CORPUS, TREES, TXL_CONFIGS, VOC
 
 
 def key_contents(batch: Batch, memory: np.ndarray) -> np.ndarray:
-    """Let every position hold (tree, position) and return the contents of the keys."""
+    """Return the contents of the keys, if every position holds (tree, segment, position)."""
     here = np.array(
         [(t, s, x) for t, s, q, _ in rows_of(batch) for x in range(q.stop - q.start)], dtype=np.int64
     ).reshape(-1, 3)
@@ -28,7 +28,7 @@ def key_contents(batch: Batch, memory: np.ndarray) -> np.ndarray:
 
 
 def reference_rows(tree: Tree, config: Config) -> dict[tuple[int, int], dict[tuple[int, int], int]]:
-    """Return for every (segment, row) the (segment, row) it sees, and the row of the relative table."""
+    """Return for every (segment, row) the (segment, row) that it sees, and for each its row of the relative table."""
     types = [int(kind) for kind in double_closing([START, *actions(tree)])[1]]
     length, depth = config.segment_length, config.memory_length
     memory: list[Any] = [None] * depth
@@ -50,7 +50,7 @@ def reference_rows(tree: Tree, config: Config) -> dict[tuple[int, int], dict[tup
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_allowed_pairs_are_those_of_the_reference(config: Config, backend: ModuleType) -> None:
-    """Memory is simulated with positions as contents: every key holds the position of the reference's column."""
+    """The memory holds positions instead of vectors, so that every key shows which column of the reference it is."""
     expected = [reference_rows(tree, config) for tree in TREES]
     queries: set[tuple[int, int, int]] = set()
     memory = np.zeros((0, 3), np.int64)

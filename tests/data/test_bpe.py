@@ -16,7 +16,7 @@ PAPER = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
 
 
 def slowly(words: dict[str, int], n_merges: int) -> list[str]:
-    """Return the merges, with all pairs counted anew each time."""
+    """Return the merges; before each merge, all pairs are counted anew."""
     spelled, merges = {word: characters(word) for word in words}, list[str]()
     for _ in range(n_merges):
         counts = Counter[tuple[str, str]]()
@@ -36,7 +36,7 @@ def slowly(words: dict[str, int], n_merges: int) -> list[str]:
 
 
 def test_the_paper_s_words() -> None:
-    """Of Sennrich et al.'s Figure 1. Ties go to the last of the alphabet."""
+    """The words of Sennrich et al.'s Figure 1. Of equally frequent pairs, the last in the alphabet is merged."""
     pieces, merges = learn(PAPER, 30)
     assert merges == slowly(PAPER, len(merges)) and merges[:3] == ["s t</w>", "e st</w>", "l o"]
     assert len(pieces) == 30 == 2 * len(set("".join(PAPER))) + len(merges)
@@ -63,7 +63,7 @@ def test_a_vocabulary_of_bpe() -> None:
         assert vocabulary.decode(vocabulary.encode_words(sentence)) == sentence
     ids = vocabulary.encode_words(["the", "xenon", UNKNOWN])
     assert [vocabulary.symbols[i] for i in ids] == ["the", UNKNOWN, UNKNOWN]
-    assert vocabulary.decode(vocabulary.encode_words(["wet"])[:1]) == ["we"]  # a target without an end
+    assert vocabulary.decode(vocabulary.encode_words(["wet"])[:1]) == ["we"]  # a target cut within a word
     assert len(build_of_words(sentences, "bpe", 30)) == 30
     with pytest.raises(VocabularyError, match="the word 'a@@' ends with the mark '@@' of pieces"):
         vocabulary.encode_words(["a@@"])

@@ -31,7 +31,7 @@ def test_any_text(text: str) -> None:
 
 @given(text=TEXTS)
 def test_any_text_with_everything_dropped(text: str) -> None:
-    """TREE-4 L1 for the switches."""
+    """TREE-4 L1 with all switches that drop parts of a tree."""
     switches = {"drop_traces": True, "drop_function_tags": True, "drop_preterminals": True}
     try:
         result = list(read_trees(text.split("\n"), **switches))

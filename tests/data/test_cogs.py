@@ -51,7 +51,7 @@ def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three verbs of two names; in gen the last sentence has a word that training does not have."""
+    """Sentences of six names and three verbs; in gen, the last pair has a word that training does not have."""
     pairs = [(name, verb) for name in "ABCDEF" for verb in ("run", "sit", "go")]
     lines = [f"{name} {verb}s\t{verb} ( {name} )\tin_distribution\n" for name, verb in pairs]
     for part in PARTS:
@@ -71,7 +71,7 @@ def test_trained_and_evaluated(folder: Path, run_grove: Grove, monkeypatch: pyte
         "test": 1.0, "gen": 0.75, "lexical": 0.75, "structural": 1.0, "pp_recursion": 1.0, "x": 0.5, "y": 1.0,
     }  # fmt: skip
     assert "accuracy pp_recursion 1.0000\n" in out
-    monkeypatch.setattr(tasks, "TRAINING", replace(tasks.TRAINING, batch_size=1))  # a longer pair is its own batch
+    monkeypatch.setattr(tasks, "TRAINING", replace(tasks.TRAINING, batch_size=1))  # a longer pair is a batch alone
     assert run_grove("evaluate", folder / "run")[:2] == (0, out[: out.index(str(folder))])
     assert run_grove("evaluate", folder / "run" / "best.safetensors")[:2] == (0, out[: out.index(str(folder))])
     assert json.loads((folder / "run" / "best.evaluation.json").read_text()) == figures
@@ -101,7 +101,7 @@ def test_mistakes(folder: Path, run_grove: Grove) -> None:
 
 
 def test_real_files(data_dir: Path) -> None:
-    """The published sizes; training lacks two misspelt words and the numbers after 18."""
+    """The files have the published sizes; training lacks two misspelt words and the numbers after 18."""
     pairs = {part: list(read_cogs(data_dir / "cogs" / f"{part}.tsv.xz")) for part in PARTS}
     assert [len(pairs[part]) for part in PARTS] == [24_155, 3_000, 3_000, 21_000]
     counts = Counter(pair.kind for pair in pairs["gen"])

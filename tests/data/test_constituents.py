@@ -1,4 +1,4 @@
-"""Trees as labelled spans: a tree survives the way there and back, and sentences left out are counted."""
+"""Trees as labelled spans: a tree is the same after the way there and back; sentences left out are counted."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_batch_by_hand(backend: ModuleType) -> None:
     vocabulary = vocabulary_of(sentences)
     encoded, _ = encode_bracketed("file", sentences, vocabulary)
     a, b, c = (vocabulary.encode_words([word])[0] for word in "abc")
-    encoded[0].pieces[1] = [b, c, c]  # as if it had three pieces
+    encoded[0].pieces[1] = [b, c, c]  # as if b had three pieces
     batch = assemble(encoded, backend)
     arrays = {name: host(value).tolist() for name, value in vars(batch).items() if name not in ("n_labels", "tags")}
     affixes = np.concatenate([np.zeros((1, AFFIXES), int), affixes_of("abc")])
@@ -148,7 +148,7 @@ def test_batches_have_so_many_words_and_every_sentence_once() -> None:
 
 
 def test_affixes_have_the_same_numbers_everywhere() -> None:
-    """A stored parser has a vector for each: 1 + CRC-32 of the place, a blank and the affix, modulo 8,191."""
+    """A stored parser has a vector for each number, 1 + CRC-32 of the place, a blank and the affix, modulo 8,191."""
     assert affixes_of(["dog"]).tolist() == [[241, 7308, 4286, 3229, 5451, 7611, 1632, 433]]
 
 

@@ -1,4 +1,4 @@
-"""Contexts and their batches: whole sentences, room, shares, and going on where one stopped."""
+"""Contexts and their batches: whole sentences, limits, shares of processes, and resuming."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMPY = SimpleNamespace(xp=np)
 
 
 def text_of(documents: list[list[int]]) -> Documents:
-    """Return a text of sentences of these lengths, whose ids tell where they stand, and whose words have two pieces."""
+    """Return a text of sentences of these lengths; an id is the position of its token, and words have two pieces."""
     lengths = [n for document in documents for n in document]
     offsets = np.cumsum([0, *lengths], dtype=np.int64)
     begins = np.concatenate([np.arange(n) % 2 == 0 for n in lengths])

@@ -1,4 +1,4 @@
-"""Files of generated English: trees and their words, the same for the same seed, never written over."""
+"""Files of generated English: trees and their words, the same for the same seed, never overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees and proposals that are given in memory are read as those of files are."""
+"""Trees and proposals in memory are read in the same way as those in files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_trees_are_read_as_from_a_file(tmp_path: Path, reading: Reading) -> None
 
 
 def test_a_tree_needs_no_list() -> None:
-    """A string was read letter by letter."""
+    """Once, a string was read letter by letter."""
     for tree in (TAGGED[0], next(read_given(TAGGED, Reading())).tree):
         [sentence] = read_given(tree, Reading())
         assert str(sentence.tree) == TAGGED[0]

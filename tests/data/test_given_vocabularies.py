@@ -1,4 +1,4 @@
-"""Vocabularies of others: the published examples of GPT-2 and BERT, SentencePiece models, runs, and broken files."""
+"""Vocabularies from elsewhere: published examples of GPT-2 and BERT, SentencePiece models, runs, and broken files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PIECES = "[UNK] [CLS] [SEP] want ##want ##ed wa un runn ##ing ,".split()
 
 @pytest.fixture
 def gpt2(tmp_path: Path) -> Path:
-    """The files of the test of GPT-2's tokenizer in the library transformers."""
+    """A folder with the files of the GPT-2 tokenizer's test in the library transformers."""
     (tmp_path / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(PAIRS)}))
     (tmp_path / "merges.txt").write_text(MERGES)
     return tmp_path
@@ -32,7 +32,7 @@ def gpt2(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bert(tmp_path: Path) -> Path:
-    """The list of the test of BERT's tokenizer, by its authors."""
+    """The word list of the BERT tokenizer's test, by BERT's authors."""
     (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in PIECES))
     return tmp_path / "vocab.txt"
 
@@ -53,7 +53,7 @@ def test_byte_pairs_of_gpt2(gpt2: Path) -> None:
 
 
 def test_every_byte_has_a_character() -> None:
-    """The numbers of GPT-2: 0 is Ā, a blank Ġ, and what can be printed is itself."""
+    """Characters are those of GPT-2: byte 0 is Ā, a blank is Ġ, and a printable character stands for itself."""
     characters = byte_pairs.CHARACTERS
     assert len(set(characters.values())) == 256 and not any(x.isspace() for x in characters.values())
     assert [characters[byte] for byte in (0, 32, 33, 127, 160, 161, 173, 255)] == list("ĀĠ!ġł¡Ńÿ")
@@ -90,7 +90,7 @@ def test_word_pieces_of_bert(bert: Path) -> None:
 
 
 def test_words_are_cut_as_by_bert() -> None:
-    """The examples of its authors' test."""
+    """The examples are those of the test by BERT's authors."""
     assert word_pieces.parts("ah\u535a\u63a8zz", lower=False) == ["ah", "\u535a", "\u63a8", "zz"]
     assert word_pieces.parts("HeLLo!how", lower=True) == ["hello", "!", "how"]
     assert word_pieces.parts("HeLLo!how", lower=False) == ["HeLLo", "!", "how"]
@@ -113,7 +113,7 @@ def test_a_sentencepiece_model(tmp_path: Path, with_bytes: bool) -> None:
     assert not {"<s>", "</s>"} & set(vocabulary.terminals)
     ids = vocabulary.encode_words(["birds", "zebra", "the"])
     assert vocabulary.decode(ids) == ["birds", "zebra" if with_bytes else "<unk>", "the"]
-    assert spelled(vocabulary, "\u200b")  # normalisation leaves nothing of it
+    assert spelled(vocabulary, "\u200b")  # normalisation removes it
     assert ("<unk>" in vocabulary.terminals) != with_bytes
     assert Vocabulary.from_json(vocabulary.to_json()) == vocabulary
 
@@ -157,7 +157,7 @@ def test_broken_merges_are_named(gpt2: Path) -> None:
 
 
 def test_the_unknown_word_is_one_piece() -> None:
-    """Where the training data have it; other words are spelled as before."""
+    """This holds if the training data have <unk>; other words are spelled as before."""
     trees = [Tree("S", ("<unk>", "birds", "sing", "<unk>"))] * 3
     vocabulary = build(trees, "sentencepiece", 300, fit=True)
     ids = vocabulary.encode_words(["birds", "<unk>", "sing"])

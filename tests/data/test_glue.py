@@ -15,7 +15,7 @@ from tests.fixtures.glue_files import FILES, write_glue
 
 @pytest.mark.parametrize("name", SETS)
 def test_files_of_the_official_shape(name: str, tmp_path: Path) -> None:
-    """Texts, labels and line numbers; from the folder of the set, or from the one above it."""
+    """Texts, labels and line numbers are read, from the folder of the set or from the folder above it."""
     folder = write_glue(tmp_path, name)
     part = read_training(name, tmp_path)
     assert part == read_training(name, folder) and part.path == folder / "train.tsv" and part.examples
@@ -36,7 +36,7 @@ def test_quotation_marks_are_letters(tmp_path: Path) -> None:
 
 
 def test_broken_lines_are_left_out_and_counted(tmp_path: Path) -> None:
-    """The training file of QQP has three: a question with a line feed, and questions without words."""
+    """The training file of QQP has three broken lines: a question with a line feed, and questions without words."""
     folder = write_glue(tmp_path, "qqp")
     whole = read_training("qqp", folder)
     assert whole.broken == [4, 5, 6] and [x.line for x in whole.examples] == [2, 3, 7]

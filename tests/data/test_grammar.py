@@ -15,7 +15,7 @@ from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH, minimal_pairs, 
 from accel.data.generated.pcfg import Grammar, parse_grammar
 from refimpl.trees import Tree, spans, words
 
-# Finite, ambiguous as strings, with unary chains, and with two derivations of the tree (S (A a)).
+# A finite grammar with ambiguous strings, unary chains, and two derivations of the tree (S (A a)).
 TOY = parse_grammar(
     """
     S 3 A|1 B
@@ -63,7 +63,7 @@ def test_the_toy_grammar_against_its_list_of_derivations() -> None:
 
 
 def test_a_sentence_of_english_has_one_tree() -> None:
-    """The inside algorithm sums over all trees of a string, and finds no more than the one."""
+    """The inside algorithm sums over all trees of a string; the sum is the probability of the one tree."""
     for tree in ENGLISH.sample(1500, seed=1):
         assert isclose(ENGLISH.sentence_logp(words(tree)), ENGLISH.tree_logp(tree), rel_tol=1e-12)
 
@@ -122,7 +122,7 @@ def test_other_strings_have_no_probability(sentence: str) -> None:
 
 @pytest.mark.parametrize("construction", CONSTRUCTIONS)
 def test_agreement_pairs(construction: str) -> None:
-    """Held-out constructions are outside the grammar of the training data, the others inside; wrong verbs outside."""
+    """The training grammar does not generate held-out constructions or wrong verbs; it generates all others."""
     singular = {word for _, word in ENGLISH.lexicon["noun.sg"]}
     plural = {word for _, word in ENGLISH.lexicon["noun.pl"]}
     subjects = set()

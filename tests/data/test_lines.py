@@ -99,7 +99,7 @@ def test_one_form_of_a_file_must_be_there(tmp_path: Path) -> None:
 
 
 def packed(folder: Path, kind: str) -> Path:
-    """Return an archive of data/raw/text and data/text."""
+    """Return an archive with the files data/raw/text and data/text."""
     for name in ("raw", "."):
         (folder / "data" / name).mkdir(parents=True, exist_ok=True)
         (folder / "data" / name / "text").write_text(f"a\nb of {name}\n")
@@ -108,7 +108,7 @@ def packed(folder: Path, kind: str) -> Path:
 
 @pytest.mark.parametrize("kind", ["zip", "xztar", "gztar", "tar"])
 def test_damaged_archives_are_named(tmp_path: Path, kind: str) -> None:
-    """At whatever byte an archive is cut, and whatever byte of it is changed, there is a list or a refusal."""
+    """Wherever an archive is cut or a byte of it is changed, its files are listed, or it is refused in one line."""
     archive = packed(tmp_path, kind)
     content = archive.read_bytes()
     for place in range(0, len(content), len(content) // 40):

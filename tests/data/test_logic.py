@@ -181,7 +181,7 @@ def test_the_command_line_writes_files(tmp_path: Path) -> None:
 
 
 def test_labels_of_the_real_files(data_dir: Path) -> None:
-    """Recomputed for every tenth pair of every file; the lengths and the sizes of the papers."""
+    """The labels of every tenth pair of every file are recomputed; lengths and sizes are those of the papers."""
     folder = data_dir / "logical_inference"
     for n, kind in product(range(13), ("train", "test")):
         for _, line in islice(read_lines(folder / f"{kind}{n}.xz"), 0, None, 10):
@@ -195,7 +195,7 @@ def test_labels_of_the_real_files(data_dir: Path) -> None:
 
 
 def test_generated_files_are_like_the_real_ones(data_dir: Path, tmp_path: Path) -> None:
-    """The share of each relation among pairs of five operators, within four standard deviations."""
+    """Among pairs of five operators, each relation has the same share, within four standard deviations."""
     logic.write_files(tmp_path, 60_000, seed=1)
     n = 5
     here = Counter(pair.label for pair in logic.read_pairs(tmp_path / f"train{n}"))

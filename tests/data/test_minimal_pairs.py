@@ -1,4 +1,4 @@
-"""Minimal pairs as published: words of a text, critical words, published accuracies, and files that are not right."""
+"""Minimal pairs as published: words of a text, critical words, published accuracies, and bad files."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ TWO = {"two_prefix_method": True, "two_prefix_prefix_good": "Dogs", "two_prefix_
     ],
 )
 def test_words_of_a_text(text: str, words: str) -> None:
-    """As the Penn Treebank has them; a mark within a text ends no sentence."""
+    """Words are split as in the Penn Treebank; a mark inside a text does not end a sentence."""
     assert words_of(text) == words.split()
 
 
 def test_blimp(tmp_path: Path) -> None:
-    """Critical words after one prefix and after two, with blanks as published; folders and archives."""
+    """Critical words follow one prefix or two, with blanks as published; files are in folders or archives."""
     (tmp_path / "b.jsonl").write_text(line() + line(**ONE))
     (tmp_path / "a.jsonl").write_text(
         line("Dogs can't sleep.", "The dog can't sleep.", field="syntax/semantics", **TWO)
@@ -105,7 +105,7 @@ def test_no_files_of_blimp(tmp_path: Path) -> None:
 
 
 def test_marvin_linzen(tmp_path: Path) -> None:
-    """The critical word is the one that differs; three sentences are two pairs."""
+    """The critical word is the one that differs; a line of three sentences is two pairs."""
     rows = [
         "simple_agrmt\ts\tthe dog laughs\tthe dog laugh\t",
         "simple_reflexives\tx\the sees himself\the sees herself\t",
@@ -165,7 +165,7 @@ def test_published_accuracies(tmp_path: Path) -> None:
 
 
 def test_all_of_blimp(data_dir: Path) -> None:
-    """67 paradigms of 1,000 pairs, 40 with critical words; seven pairs are twice the same sentence."""
+    """67 paradigms of 1,000 pairs, 40 with critical words; in seven pairs, both sentences are the same."""
     pairs = list(read_blimp(data_dir / "blimp" / "blimp_data.tar.xz"))
     assert set(Counter(pair.paradigm for pair in pairs).values()) == {1000} and len(pairs) == 67000
     assert len({pair.paradigm for pair in pairs if pair.critical}) == 40
@@ -183,7 +183,7 @@ def test_all_of_blimp(data_dir: Path) -> None:
 
 
 def test_published_means(data_dir: Path) -> None:
-    """What is published of a phenomenon, and of all, is the mean over its paradigms, as it is here."""
+    """The published accuracy of a phenomenon, and of all, is the mean over its paradigms, as in Grove."""
     for accuracies in read_published(data_dir / "blimp" / "models_summary.jsonl").values():
         paradigms = {key: value for key, value in accuracies.items() if key[0] != "overall"}
         for (uid, phenomenon), value in accuracies.items():

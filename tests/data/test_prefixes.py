@@ -1,4 +1,4 @@
-"""Trees that share rows for what they begin with have the log-probabilities that they have alone."""
+"""Trees that share the rows of a common prefix have the same log-probabilities as alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fixtures.proposed_trees import CORPUS, GROUPS, TREES_OF, VOCABULARY, 
 
 @pytest.mark.parametrize("config", TREES_OF.values(), ids=TREES_OF)
 def test_shared_rows_change_no_log_probability(backend: ModuleType, config: fast.Config) -> None:
-    """Whole, and cut into batches in the middle of sentences; on the fast backend with all sizes of the memory."""
+    """All sentences are in one batch, or batches end within sentences; `cpu` is tested with several sizes of memory."""
     sizes = ((7, 5, 8192), (7, 5, 1), (3, 9, 1), (200, 4, 1), (4, 0, 1))
     for length, memory, n_actions in sizes if backend.name == "cpu" else ((7, 5, 1),):
         model = model_of(backend, replace(config, segment_length=length, memory_length=memory))

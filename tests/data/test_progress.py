@@ -12,14 +12,14 @@ from accel.data.files import progress as shown
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that the module reads, in its only element."""
+    """A list whose only element is the time that the module reads."""
     now = [100.0]
     monkeypatch.setattr(shown, "monotonic", lambda: now[0])
     return now
 
 
 def use(items: Iterator[int], clock: list[float], seconds: float) -> list[int]:
-    """Return the items; the use of each takes so many seconds."""
+    """Return the items; the use of each item takes so many seconds of the clock."""
     numbers = []
     for item in items:
         clock[0] += seconds
@@ -52,7 +52,7 @@ def test_hours_are_left(clock: list[float], capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_first_item_has_no_part_in_the_speed(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    """It waits for kernels that are compiled: a run of a minute was announced as one of an hour."""
+    """It waits while kernels are compiled: once, a run of a minute was announced as a run of an hour."""
     steps = shown.progress(range(9), 60, "step")
     for number in steps:
         clock[0] += 1.0 if number else 50.0

@@ -15,7 +15,7 @@ from accel.data.corpora.proposals import stream_proposals
 from accel.data.corpora.treebank import Reading, Sentence
 from accel.data.files.lines import LineError
 
-ROWS = 40  # of a sentence
+ROWS = 40  # proposals of a sentence
 
 
 def write(path: Path, n_sentences: int) -> Path:
@@ -25,7 +25,7 @@ def write(path: Path, n_sentences: int) -> Path:
 
 
 def peak(path: Path) -> tuple[int, int]:
-    """Return the most memory that two readings of a file, or of standard input, take, and how many trees it has."""
+    """Return the peak memory of reading a file, or standard input, twice, and the number of its trees."""
     tracemalloc.start()
     sentences = gather(path, partial(stream_proposals, path, Reading()), Reading())
     n_trees = sum(len(group) for group in sentences.proposals)
@@ -35,7 +35,7 @@ def peak(path: Path) -> tuple[int, int]:
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
-    """Ten times as many sentences take a few numbers more each; a sentence's trees alone take a hundred times that."""
+    """A further sentence takes less than 500 bytes: its trees, which need far more, are not kept in memory."""
     peak(write(tmp_path / "few", 2))
     few, n_few = peak(tmp_path / "few")
     many, n_many = peak(write(tmp_path / "many", 60))
@@ -61,7 +61,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_pipe(tmp_path: Path, monkeypatc
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_a_named_pipe_is_read_as_the_file(tmp_path: Path) -> None:
-    """As often as somebody asks; an error names the pipe and the line."""
+    """The trees of a pipe can be read again and again; an error names the pipe and the line."""
     plain, pipe = write(tmp_path / "plain", 3), tmp_path / "pipe"
     os.mkfifo(pipe)
 

@@ -1,4 +1,4 @@
-"""Formulas over regions: those that are drawn with their values, precedence by hand, mistakes."""
+"""Formulas over regions: random formulas with their values, precedence by hand, and mistakes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def bracketed(inner: st.SearchStrategy[Drawn]) -> st.SearchStrategy[Drawn]:
 
 @st.composite
 def chains(draw: st.DrawFn, operand: st.SearchStrategy[Drawn], marks: str, least: int, most: int) -> Drawn:
-    """Draw a text and, apart from the code under test, its value from left to right."""
+    """Draw a formula and its value, which is computed here, from left to right, without the code under test."""
     text, value = draw(operand)
     for _ in range(draw(st.integers(least, most)) - 1):
         mark, (more, other) = draw(st.sampled_from(marks)), draw(operand)
@@ -59,7 +59,7 @@ def test_every_formula_has_its_value(drawn: Drawn, before: str, after: str) -> N
         ("1 < 2 | 1 < 2 & 2 < 1", False),  # (true | true) & false: equally strong, from left to right
         ("1 < 2 | [1 < 2 & 2 < 1]", True),
         ("2 < 2", False),
-        ("2 = 2.00101", True),  # by 1e-3 and 1e-5 of the right side
+        ("2 = 2.00101", True),  # tolerance: 1e-3 + 1e-5 of the right side
         ("2 = 2.00103", False),
         ("100 = 100.0019", True),
     ],

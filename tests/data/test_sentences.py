@@ -1,4 +1,4 @@
-"""Labelled sentences and pairs: how they are batched, shared out over processes, and gone on with."""
+"""Labelled sentences and pairs: their batches, the shares of processes, and resuming."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_bad_examples_are_named_with_their_line(example: Example, message: str) 
 
 @pytest.mark.parametrize("width", [1, 2])
 def test_long_examples_are_left_out_or_cut(width: int) -> None:
-    """By their tokens, with a symbol after each sentence and one more; words are cut from the longest sentence."""
+    """The size is that of all tokens, a symbol after each sentence and one more; the longest sentence is cut first."""
     examples, every = SETS[width], ENCODED[width]
     sizes = [sum(map(len, example.sentences)) + width + 1 for example in examples]
     assert every.sizes.tolist() == sizes

@@ -1,4 +1,4 @@
-"""Parallel text and the batches of pairs: labels, budgets, shares, and going on where one stopped."""
+"""Parallel text and batches of pairs: labels, budgets, shares of processes, and resuming."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def batches(max_tokens: int = 60, pairs: list[Pair] = PAIRS, **options: Any) -> 
 
 
 def contents(batch: PairBatch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Return the pairs of a batch, after looking at where start and end symbols are."""
+    """Return the pairs of a batch, after a check of its start and end symbols."""
     pairs = []
     assert len(batch.source_offsets) == len(batch.target_offsets) and batch.n_labels == len(batch.labels)
     for b in range(len(batch.source_offsets) - 1):

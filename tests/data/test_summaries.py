@@ -93,7 +93,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 EPOCHS = 50
-"""Enough for every one of five seeds; after 25 two of them wrote the same sentence for all articles."""
+"""Enough for each of five seeds; after 25 epochs, two of them wrote the same sentence for all articles."""
 
 
 def run_of(folder: Path, out: Path, *more: object, model: str = "gpst") -> list[str]:
@@ -138,7 +138,7 @@ def test_trained_sampled_and_scored(
 
 
 def test_fields_are_two_files_in_one(folder: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """With other names of the parts, and a preset of which the limits are given."""
+    """A file of JSON lines with two fields is read like two files; its parts may have other names."""
     pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
     for stem, name in (("train", "train"), ("valid", "validation"), ("test", "test")):
         texts = [(folder / f"{stem}.{end}").read_text().splitlines() for end in ("article", "title")]

@@ -140,7 +140,7 @@ def test_broken_json_has_a_line(tmp_path: Path) -> None:
 
 
 def test_published_suites(data_dir: Path) -> None:
-    """34 of them, 842 items, 3304 sentences; a formula of three parts by hand."""
+    """There are 34 suites, 842 items and 3304 sentences; a formula of three parts is computed by hand."""
     suites = {path: read_suite(path) for path in suite_files(data_dir / "syntaxgym" / "test_suites_json.tar.xz")}
     assert len(suites) == 34 and all(path.stem == one.name for path, one in suites.items())
     items = [item for one in suites.values() for item in one.items]

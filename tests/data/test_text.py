@@ -24,7 +24,7 @@ from accel.data.batches.text import (
 from accel.data.files.lines import LineError
 
 NUMPY = SimpleNamespace(xp=np)
-IDS = np.arange(1000, 2003, dtype=np.int32)  # each word tells where it stands
+IDS = np.arange(1000, 2003, dtype=np.int32)  # an id tells the position of its word
 
 
 def batches(columns: int = 4, ids: np.ndarray = IDS, **options: Any) -> TextBatches:
@@ -44,7 +44,7 @@ def test_every_word_but_the_first_is_predicted_once(n: int, columns: int, length
     all_batches = list(batches(columns, ids, length=length, seed=seed))
     assert sorted(label for batch in all_batches for label in batch.labels.tolist()) == list(range(1, n))
     parts = [np.concatenate(parts) for parts in zip(*map(columns_of, all_batches), strict=True)]
-    assert len(parts) == columns and np.array_equal(np.concatenate(parts), ids[:-1])  # each column continues
+    assert len(parts) == columns and np.array_equal(np.concatenate(parts), ids[:-1])  # columns continue
     assert all(len(part) for batch in all_batches for part in columns_of(batch))
     assert [batch.fresh for batch in all_batches] == [True] + [False] * (len(all_batches) - 1)
     if seed is None:

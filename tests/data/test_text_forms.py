@@ -28,7 +28,7 @@ WIKITEXT = """
  = Another =
 
  Yes .
-""".replace("\n", " \n")  # as its lines end
+""".replace("\n", " \n")  # lines of WikiText end with a blank
 
 
 def read(path: Path, **options: bool) -> list[tuple[str, int, int]]:
@@ -59,7 +59,7 @@ def test_wikitext_has_articles_headings_and_paragraphs(tmp_path: Path) -> None:
 
 
 def test_the_counts_of_wikitext_2(data_dir: Path) -> None:
-    """As published, where every line ends with one more word: 217,646 and 245,569, of 60 articles each."""
+    """The published counts include one word for each end of a line: 217,646 and 245,569, of 60 articles each."""
     for name, n_lines, n_words in (("valid", 3760, 217_646), ("test", 4358, 245_569)):
         sentences = list(read_documents(data_dir / "wikitext2" / f"wiki.{name}.tokens.xz", wikitext=True))
         assert sum(len(sentence.words) for sentence in sentences) + n_lines == n_words
@@ -115,7 +115,7 @@ def test_files_of_a_folder_are_read_in_order(folder: Path, tmp_path: Path) -> No
 
 
 def test_a_file_may_be_one_document(folder: Path, tmp_path: Path) -> None:
-    """As OpenWebText is unpacked: blank lines end paragraphs, and sentences with them."""
+    """Unpacked files of OpenWebText have this form: a blank line ends a paragraph, and with it a sentence."""
     paths = text_files(folder)
     assert read(paths[0], file_is_document=True) == [("One aa.", 1, 0), ("Two aa.", 3, 0)]
     text = load_documents(paths, vocabulary_of(*paths), tmp_path / "cache", file_is_document=True)
@@ -152,7 +152,7 @@ def test_long_sentences_are_cut_skipped_or_kept(tmp_path: Path) -> None:
 
 
 def test_sentences_are_cut_between_words(tmp_path: Path) -> None:
-    """A word that is longer than a context is cut within."""
+    """Only a word that is longer than the limit is cut inside."""
     path = tmp_path / "text"
     path.write_text("ab abab ab\n")
     vocabulary = build_of_words([["ab", "abab"]], "sentencepiece", 262, fit=True)

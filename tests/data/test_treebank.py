@@ -271,7 +271,7 @@ def test_the_depth_of_a_tree_is_no_limit(write: Any, tmp_path: Path) -> None:
     ],
 )
 def test_real_treebanks(data_dir: Path, tmp_path: Path, file: str, n_trees: int, n_words: int) -> None:
-    """Trees and words (without traces) as their owners count them."""
+    """The numbers of trees and words (without traces) are those that the treebanks' owners give."""
     reading = Reading(drop_traces=True, drop_function_tags=True, drop_preterminals=True)
     vocabulary = build(read_treebank(data_dir / file, reading))
     corpus = load_corpus(data_dir / file, vocabulary, tmp_path, reading)

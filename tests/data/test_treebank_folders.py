@@ -57,7 +57,7 @@ def test_what_names_no_sections_is_refused(text: str) -> None:
 
 
 def test_the_largest_selection_of_bllip_counts_as_published() -> None:
-    """1,500 sentences to validate and 3,000 to test on, of folders that no other split has (footnote 2)."""
+    """Validation has 1,500 sentences and test has 3,000, from folders that no other split has (footnote 2)."""
     assert Counter(part.split for part in BLLIP_LG) == {"train": 125 + 106 + 30, "valid": 3, "test": 3}
     assert len({part.name for part in BLLIP_LG}) == len(BLLIP_LG)
     counts = {split: sum(part.n_trees or 0 for part in BLLIP_LG if part.split == split) for split in ("valid", "test")}

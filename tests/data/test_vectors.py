@@ -21,7 +21,7 @@ def written(path: Path, *lines: str) -> Path:
 
 
 def test_words_of_the_file_get_their_vectors(tmp_path: Path) -> None:
-    """The first one counts; a word may have blanks, as some of GloVe's; other words keep the numbers of the table."""
+    """The first vector of a word counts; a word may have blanks, as in GloVe; other words keep the table's numbers."""
     table = np.full((5, 2), 9.0, np.float32)
     path = written(tmp_path / "a", "dog 1 2 ", "cat 3 4", ". . 5 -6e-1", "dog 7 8", "the 7 8", "2 0 1")
     vectors, count = read_vectors(path, WORDS, table)
@@ -39,7 +39,7 @@ def test_a_first_line_of_two_numbers_is_no_word(tmp_path: Path) -> None:
 
 
 def test_so_many_words_of_every_file_are_read(tmp_path: Path) -> None:
-    """In lower case a word has the vector of its file, or 0; of a word that is there twice the first one counts."""
+    """A word has its vector in the file, or that of its lower-case form, or 0; the first vector of a word counts."""
     a = written(tmp_path / "a", "dog 1 2", "dog 5 5", "the 3 4", "left 1 1")
     b = written(tmp_path / "b", "The 6 7", "<unk> 8 8", "dog 9 9")
     words, tables = read_tables([a, b], most=2)

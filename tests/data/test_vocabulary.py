@@ -106,7 +106,7 @@ def test_words_that_occur_once_become_their_class() -> None:
 
 @pytest.mark.parametrize("words", ["cab", "bac"])
 def test_of_equally_frequent_words_the_first_by_letters_stay(words: str) -> None:
-    """Wherever they stand in the training data."""
+    """The order of the words in the training data does not matter."""
     assert words_and_classes(dict.fromkeys(words, 2), 3) == ("UNK", "UNK-LC", "a")
 
 
@@ -147,18 +147,18 @@ def test_pieces_are_trained_the_same_every_time() -> None:
 
 
 def test_pieces_fit_the_words() -> None:
-    """As many as there can be, which is the size that the refusal of a larger one names."""
+    """With `fit`, there are as many pieces as possible; the error for a larger size names this number."""
     fitting = build(TREES, "sentencepiece", 5000, fit=True)
     with pytest.raises(ValueError, match=f"use {len(fitting)} or less"):
         build(TREES, "sentencepiece", 5000)
     assert build(TREES, "sentencepiece", len(fitting)).terminals == fitting.terminals
     assert build(TREES, "sentencepiece", SIZES["sentencepiece"], fit=True) == PIECES
-    assert len(build(TREES, "sentencepiece", 288)) == 288  # the size that the refusal of a smaller one names
+    assert len(build(TREES, "sentencepiece", 288)) == 288  # the error for a smaller size names it
     assert fitting.decode(fitting.encode(TREES[0])) == actions(TREES[0])
 
 
 def test_a_frequent_word_is_one_piece() -> None:
-    """Also one with which no other word begins: SentencePiece never finds it in a list of words with counts."""
+    """So is a word with which no other begins; SentencePiece alone never finds it in a list of words with counts."""
     rare = {f"{begin}{vowel}{end}": 1 for begin in "bdfg" for vowel in "aeiou" for end in ("nd", "rt", "sk", "lm")}
     pieces, _ = train_pieces(rare | {"said": 60, ",": 90, "they": 40}, 256 + 40)
     assert {"\u2581said", "\u2581,", "\u2581they"} <= set(pieces)

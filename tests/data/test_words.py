@@ -39,7 +39,7 @@ def test_a_vocabulary_survives_json(words: Words) -> None:
 
 
 def test_the_text_of_a_vocabulary_is_always_the_same() -> None:
-    """A resumed run compares its digest."""
+    """A resumed run compares the digest of this text."""
     assert Words(("ä", "b")).to_json() == '{"unknown": null, "words": ["ä", "b"]}'
     assert Words(("a",), "a", lower=True).to_json() == '{"unknown": "a", "lower": true, "words": ["a"]}'
 

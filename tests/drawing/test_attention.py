@@ -28,7 +28,7 @@ from tests.fixtures.treeformer_runs import model_of
 
 
 def test_cross_attention_is_the_reference(backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mean weights of the reference's cross-attention, which sees the whole target at once."""
+    """Weights are means over targets, heads and layers of the reference, which reads the whole target at once."""
     model, source, target = model_of(), [2, 5, 3, 4], [4, 2, 2]
     means: list[np.ndarray] = []
     attention = reference.dot_product_attention

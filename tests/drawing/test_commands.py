@@ -126,7 +126,7 @@ def test_a_typed_tree_is_read_as_one_of_a_file(
 
 
 def test_a_typed_tree_is_a_document_for_a_model_of_documents(tmp_path: Path, grove: Callable[..., str]) -> None:
-    """Its attention was drawn without the actions that begin and end every document."""
+    """Once, its attention was drawn without the actions that begin and end every document."""
     (tmp_path / "one.trees").write_text(f"{TREES[0]}\n")
     sizes = [f"--set={name}={value}" for name, value in TG.items()]
     data = ("--data", tmp_path / "one.trees", "--documents", "--keep-tags", "--vocabulary", "words", "--steps", 1)
@@ -151,7 +151,7 @@ def test_a_mistake_in_the_target_names_its_option(tmp_path: Path, mistake: Calla
 def test_a_run_has_its_name_where_it_lies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grove: Callable[..., str], mistake: Callable[..., str]
 ) -> None:
-    """The legend was empty for a run that is the current folder."""
+    """Once, the legend was empty for a run that is the current folder."""
     folders = tmp_path / "dogs", tmp_path / "cats", tmp_path / "star*"
     for folder in folders:
         folder.mkdir()
@@ -166,7 +166,7 @@ def test_a_run_has_its_name_where_it_lies(
 
 
 def test_a_thick_curve_of_training_is_called_so(tmp_path: Path, grove: Callable[..., str]) -> None:
-    """The title called the losses of a run without validations those of validations."""
+    """Once, the title called the training losses of a run without validations validation losses."""
     steps = '{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.0%s}\n'
     for name, more in (("bare", ""), ("full", ', "validation_loss": 3')):
         (tmp_path / name).mkdir()

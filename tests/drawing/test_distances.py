@@ -28,7 +28,7 @@ def test_picture_of_distances() -> None:
     assert {"0.90", "0.10", "0.50", "layer 1", "layer 2"} <= {s.text for s in texts}
     words = {s.text: s for s in texts}
     branches = [s for s in picture.shapes if isinstance(s, Line) and s.points[0][1] > words["the"].y]
-    assert len(branches) == 3 * len(SPANS)  # one to each of two children, and one between them
+    assert len(branches) == 3 * len(SPANS)  # a line to each of two children, and a line between them
     lowest = max(y for s in branches for _, y in s.points)
     [root] = [s for s in branches if {y for _, y in s.points} == {lowest}]
     assert root.points[0][0] < words["old"].x and root.points[1][0] > words["&"].x

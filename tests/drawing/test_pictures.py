@@ -64,7 +64,7 @@ def test_tree_places_every_node_apart(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", ["random", "left", "right"])
 def test_edges_of_a_tree_do_not_coincide(shape: str) -> None:
-    """Every edge is upright or level, and no two of them share more than a point."""
+    """Every edge is vertical or horizontal, and no two of them share more than a point."""
     lines = [one.points for one in draw_tree(make_tree(shape, 12, 4)).shapes if isinstance(one, Line)]
     for axis in (0, 1):
         ends = [(a[1 - axis], *sorted((a[axis], b[axis]))) for a, b in lines if a[1 - axis] == b[1 - axis]]
@@ -82,7 +82,7 @@ def test_svg_escapes_and_is_well_formed() -> None:
 
 
 def test_a_curve_of_one_point_is_a_mark() -> None:
-    """As is a run's with one validation."""
+    """A run with one validation has such a curve."""
     picture = draw_curves({"a": [(1, 5.0), (2, 3.0)], "b": [(2, 4.0)]}, x_label="x", y_label="y", title="t")
     [mark] = [shape for shape in picture.shapes if isinstance(shape, Box)]
     [curve] = [shape for shape in picture.shapes if isinstance(shape, Line) and shape.width == 2.0]
@@ -117,7 +117,7 @@ def test_curves_of_one_name_share_a_colour_and_a_place_in_the_legend() -> None:
 
 
 def test_curves_of_one_colour_differ_by_their_dashes(tmp_path: Path) -> None:
-    """In the picture and in its legend, which stands beside the axes and takes all names."""
+    """Dashes are the same in the picture and in its legend, which stands beside the axes and has room for all names."""
     labels = {"x_label": "x", "y_label": "y", "title": "t"}
     curves = {f"run {k}": [(0.0, float(k)), (5000.0, k + 1.0)] for k in range(20)}
     picture = draw_curves({**curves, "run 7*": curves["run 8"], "mark": [(1.0, 2.0)]}, **labels)
@@ -133,7 +133,7 @@ def test_curves_of_one_colour_differ_by_their_dashes(tmp_path: Path) -> None:
     right = max(x for line in lines if line.width == 2.0 for x, _ in line.points)
     assert all(right < text.x and text.y < picture.height - 6 for text in names)
     assert all(text.x + text_width(text.text, 11) < picture.width for text in names)
-    assert svg(picture).count('stroke-dasharray="6 3"') == 6 + 6 + 1  # curves, legend and the thin one
+    assert svg(picture).count('stroke-dasharray="6 3"') == 6 + 6 + 1  # curves, legend and the thin curve
     pytest.importorskip("matplotlib", reason="PNG is drawn by matplotlib, the extra `plot`")
     save(picture, tmp_path / "curves.png")
 
@@ -167,14 +167,14 @@ def test_draw_attention_and_losses(tmp_path: Path, capsys: pytest.CaptureFixture
     for run in same:
         run.mkdir(parents=True)
         (run / METRICS).write_text((tmp_path / METRICS).read_text())
-    assert draw("loss", *same, "--out", out) == 2  # and not one curve of two
+    assert draw("loss", *same, "--out", out) == 2  # two runs do not become one curve
     assert f"{same[1]}: two runs are called run: rename a directory" in capsys.readouterr().err
 
 
 def test_a_picture_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
     save(draw_mask(FIGURE2), tmp_path / "mask.svg")
     before = (tmp_path / "mask.svg").read_bytes()
-    assert draw("tree", "(S \udcff)", "--out", tmp_path / "mask.svg") == 2  # as the shell gives a wrong byte
+    assert draw("tree", "(S \udcff)", "--out", tmp_path / "mask.svg") == 2  # a wrong byte from the shell
     assert [path.name for path in tmp_path.iterdir()] == ["mask.svg"]
     assert (tmp_path / "mask.svg").read_bytes() == before
 
@@ -183,7 +183,7 @@ def test_png(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="PNG is drawn by matplotlib, the extra `plot`")
     save(draw_mask(FIGURE2), tmp_path / "mask.png")
     assert (tmp_path / "mask.png").read_bytes().startswith(b"\x89PNG")
-    strange = Picture(40, 20, (Text(2, 10, "a \U0001f426"),), "a bird")  # which no font of matplotlib has
+    strange = Picture(40, 20, (Text(2, 10, "a \U0001f426"),), "a bird")  # no font of matplotlib has it
     with pytest.raises(
         PictureError, match=r"x.png: the font of PNG has no \U0001f426 \(in 'a .'\): name the picture .svg"
     ):
@@ -225,7 +225,7 @@ def test_wide_letters_have_their_place() -> None:
 
 @pytest.mark.parametrize("letter", ["\x01", "\x7f", "\udc80", "\ufffe", "\u00e9", "\U0001f426"])
 def test_an_svg_is_xml_or_refused(letter: str, tmp_path: Path) -> None:
-    """No program opened a picture of a word with a control character."""
+    """Once, no program could open the picture of a word with a control character."""
     tree = Tree("S", (f"a{letter}", "b"))
     if letter in "\x01\udc80\ufffe":
         with pytest.raises(PictureError, match=r"an SVG cannot have the character '\\.*: leave it out"):

@@ -1,4 +1,4 @@
-"""Bars of surprisals on one scale, with their words; what has no bars is refused."""
+"""Bars of surprisals on one scale, with their words; values that no bars can show are refused."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_bars_have_one_scale() -> None:
 @pytest.mark.parametrize(
     ("sentences", "bits", "said"),
     [
-        ([], [], "one is needed for every word"),
-        ([["a"]], [[]], "one is needed for every word"),
-        ([["a"]], [[inf]], "one is not finite, for no parse of the search reaches the word; raise beam"),
+        ([], [], r"surprisals: \[\] for sentences of \[\] words: give one for every word"),
+        ([["a"]], [[]], r"surprisals: \[0\] for sentences of \[1\] words: give one for every word"),
+        ([["a"]], [[inf]], "inf for 'a': no parse of the search reaches this word; raise beam"),
         ([["a"] * 101], [[1.0] * 101], "101 words are too many for one picture: at most 100"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Sentences after the most probable trees of those before: against the reference and sums over whole documents."""
+"""Perplexity and reranking over proposals and documents: against the reference and sums over whole documents."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def in_documents(sentences: Sequence[object]) -> list[list[object]]:
 
 @pytest.mark.parametrize("name", ["tg", "txl_cc"])
 def test_documents_match_the_reference(backend: ModuleType, name: str) -> None:
-    """Against the log-probabilities of whole documents, (DOC ...), cut after a sentence."""
+    """The expected values are log-probabilities of documents, (DOC ...), that are cut after a sentence."""
     model = model_of(backend, name)
 
     @cache
@@ -105,9 +105,9 @@ def test_a_document_ends_before_a_sentence_without_proposals(backend: ModuleType
     of_whole, of_gaps = (
         word_perplexity(backend, [model], "given", part, documents=DOCUMENTS) for part in (PROPOSALS, gaps)
     )
-    assert of_gaps.n_words == sum(len(words(GROUPS[sentence][0])) for sentence in (0, 4, 5))  # not those after a gap
+    assert of_gaps.n_words == sum(len(words(GROUPS[sentence][0])) for sentence in (0, 4, 5))  # none after a gap
     n_ends = [of_whole.n_ends, of_gaps.n_ends]
-    assert n_ends == ([0, 0] if name == "tg" else [3, 1])  # an event of the model of words; of whole documents
+    assert n_ends == ([0, 0] if name == "tg" else [3, 1])  # TXL (terminals) counts the ends of whole documents
     with pytest.raises(ValueError, match="^documents of 5 sentences, but there are 6$"):
         proposal_logps(backend, [model], "given", PROPOSALS, documents=[3, 2])
 
@@ -115,7 +115,7 @@ def test_a_document_ends_before_a_sentence_without_proposals(backend: ModuleType
 @pytest.mark.parametrize("name", ["tg", "txl_terminals"])
 @pytest.mark.parametrize("most", [1, 6, 100])
 def test_files_are_scored_as_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int) -> None:
-    """However many trees are in memory; sentences without proposals, the first and the last, and two long ones."""
+    """A file scores as a list, with any number of trees in memory, also where sentences lack proposals or are long."""
     monkeypatch.setattr(bound_and_rerank, "TREES", most)
     model, path = model_of(CPU, name), tmp_path / "numbered"
     path.write_text("".join(f"{n}\t{tree}\n" for n, group in enumerate(GROUPS, 2) for tree in group))
@@ -138,7 +138,7 @@ def test_files_are_scored_as_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_processes_and_parts_change_nothing(
     monkeypatch: pytest.MonkeyPatch, name: str, documents: list[int] | None
 ) -> None:
-    """Of a few sentences or documents each; only those that are scored are read."""
+    """A part has a few sentences or documents; the file is read only as far as the next part."""
     model, n_read, numbers = model_of(CPU, name), list[int](), list[int]()
 
     def stream() -> Iterator[list[Sentence]]:
@@ -181,7 +181,7 @@ def test_words_without_a_tag_take_the_gold_one(chosen: list[str], counts: list[t
 
 
 def test_tags_of_gold_trees_are_no_constituents_where_one_tree_has_none() -> None:
-    """Nor are the labels of phrases over single words tags."""
+    """The labels of phrases over single words are no tags either."""
     gold = ["(S (NP (NNS birds)) (VP (VBP sing)))", "(S (NP (PRP they) (CC and) (PRP we)) (VP (VBP fly)))",
             "(S (NP (NNP New) (NNP York)) (VP (VBZ sleeps)))", "(S (NP New York) (VP sleeps))"]  # fmt: skip
     trees = [next(read_trees([text])) for text in gold]
@@ -192,7 +192,7 @@ def test_tags_of_gold_trees_are_no_constituents_where_one_tree_has_none() -> Non
 
 
 def test_tags_of_chosen_trees_do_not_count_where_gold_trees_have_none() -> None:
-    """EVALB deletes punctuation by its tag, on one side only: the sentence would be an error."""
+    """EVALB deletes punctuation by its tag. If only one side had tags, the sentence would be an error."""
     gold, best_tree = (next(read_trees([text])) for text in ("(S (NP the birds) (VP sing) .)",
                     "(S (NP (DT the) (NNS birds)) (VP (VBP sing)) (. .))"))  # fmt: skip
     score = bracket_score([best_tree, None], [gold, gold], COLLINS)

@@ -17,7 +17,7 @@ PLACES = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1,
 
 @given(BITS)
 def test_laws_of_classes(pairs: list[tuple[int, int]]) -> None:
-    """CLASS-1 L1 and L2, CLASS-2 L1 and L2, CLASS-3 L1 and L2; F1 from precision and recall."""
+    """CLASS-1 L1 and L2, CLASS-2 L1 and L2, CLASS-3 L1 and L2; F1 is computed from precision and recall."""
     labels, answers = map(list, zip(*pairs, strict=True))
     assert accuracy(labels, labels) == 1.0
     for metric in (accuracy, f1, matthews):
@@ -36,7 +36,7 @@ def test_laws_of_classes(pairs: list[tuple[int, int]]) -> None:
 
 @given(PLACES)
 def test_laws_of_scores(pairs: list[tuple[int, int]]) -> None:
-    """CLASS-4 L1 and L2, CLASS-5 L1; the correlation that NumPy has."""
+    """CLASS-4 L1 and L2, CLASS-5 L1; the correlation is that of NumPy."""
     scores, answers = (np.array(x, float) for x in zip(*pairs, strict=True))
     r, rho = pearson(scores, answers), spearman(scores, answers)
     assert -1 <= r <= 1 and pearson(answers, scores) == pytest.approx(r, abs=1e-12)
@@ -56,7 +56,7 @@ def test_spearman_of_different_numbers(order: list[int]) -> None:
 
 
 def test_ranks() -> None:
-    """CLASS-5, its definition, over all lists of four numbers."""
+    """Ranks are those of the definition in CLASS-5, for all lists of four numbers."""
     for values in product(range(3), repeat=4):
         expected = [sum(y < x for y in values) + (sum(y == x for y in values) + 1) / 2 for x in values]
         assert ranks(values) == expected
@@ -66,7 +66,7 @@ def test_errors() -> None:
     for metric in (accuracy, f1, matthews, pearson, spearman):
         with pytest.raises(ValueError, match="2 and 1 of them"):
             metric([0, 1], [0])
-        with pytest.raises(ValueError, match="0 and 0 of them, not as many, one or more"):
+        with pytest.raises(ValueError, match="0 and 0 of them; use equally many, one or more"):
             metric([], [])
     for metric in (f1, matthews):
         for labels, answers in (([0, 1, 2], [0, 1, 1]), ([0, 1, 1], [0, 1, 2])):

@@ -10,7 +10,7 @@ import pytest
 from accel.evaluation.error_analysis import CATEGORIES, CORRECT, TOTAL, count_errors, draw
 from accel.evaluation.significance import holm, sign_test
 
-TABLE_5 = {  # of the paper: Transformer and Treeformer
+TABLE_5 = {  # the paper's counts: Transformer and Treeformer
     "correct": (22, 23), "lexical": (25, 22), "pred-arg": (7, 2), "morphosyntax": (9, 7), "drop/add": (3, 4),
     "other": (1, 1),
 }  # fmt: skip
@@ -28,7 +28,7 @@ def test_draws() -> None:
 
 
 def test_counts() -> None:
-    """Two sentences of three; the total counts errors, its test the sentences with more of them."""
+    """The total counts errors; its test counts the sentences in which one system has more errors than the other."""
     judgements = [
         ({"lexical", "other"}, {"lexical"}),
         ({"correct"}, {"pred-arg", "drop/add"}),
@@ -54,13 +54,13 @@ def test_the_totals_of_table_5() -> None:
 
 
 def test_what_table_5_can_show() -> None:
-    """The two rare errors may or may not be in sentences where the other system has them too: no p is below 0.05."""
+    """7 and 2 errors: no p is below 0.05, in however many sentences both systems err, which the table does not say."""
     p = [sign_test([1] * (7 - both) + [-1] * (2 - both)).p for both in (0, 1, 2)]
     assert p == pytest.approx([0.1797, 0.125, 0.0625], abs=5e-5)
 
 
 def test_the_sign_test_keeps_its_level() -> None:
-    """By enumeration of all outcomes; a p is the chance of an outcome that is at least as uneven."""
+    """All outcomes are enumerated: the share of outcomes with a p of at most the level is the level."""
     for n in (1, 4, 9):
         p = {signs: sign_test(signs).p for signs in product((-1, 1), repeat=n)}
         for level in set(p.values()):
@@ -80,7 +80,7 @@ def test_the_sign_test_of_scipy() -> None:
 
 
 def test_holm() -> None:
-    """The least p times the number of tests, the next one times one less; an adjusted p never falls below the last."""
+    """The least of n p is multiplied by n, the next by n - 1, ...; an adjusted p is not below the one before it."""
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.4]) == [0.4] and holm([1.0, 0.75]) == [1.0, 1.0]
     for wrong in ([], [1.5], [-0.1]):

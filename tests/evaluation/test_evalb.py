@@ -42,7 +42,7 @@ PARAMETERS = EvalbParameters(
 
 
 def make_tree(n_words: int, seed: int) -> Tree:
-    """A random tree over the words w0, w1, ..., every word under a tag, unary chains included."""
+    """Return a random tree over the words w0, w1, ...; every word has a tag, and there are unary chains."""
     draw = random.Random(seed)
     nodes = [Tree(draw.choice(("N", "V", "PRT")), (f"w{k}",)) for k in range(n_words)]
     while len(nodes) > 1 or draw.random() < 0.5:
@@ -58,7 +58,7 @@ pairs = st.builds(lambda n, a, b: (make_tree(n, a), make_tree(n, b)), st.integer
 
 
 def plain(x: Any) -> Any:
-    """A value as a vector file writes it."""
+    """Return a value in the form of a vector file."""
     if isinstance(x, (Tree, TreeError)):
         return str(x)
     if dataclasses.is_dataclass(x):
@@ -103,7 +103,7 @@ def test_outside_data(data_dir: Path) -> None:
     expected[9][5] = "36"
     assert new == expected
 
-    # The program before it put quotation marks back, with messages between its lines, and with the sample's parameters.
+    # The older program puts quotation marks back; its messages are between its lines; its parameters are the sample's.
     parameters = read_parameters(sample[2])
     old = evalb(read_sentences(lines("bug/bug.gld")), read_sentences(lines("bug/bug.tst")), parameters)
     messages = [line.split(" : ")[1] for line in lines("bug/bug.rsl-old") if "unmatch" in line]
@@ -169,7 +169,7 @@ def test_which_sentences_count() -> None:
 
 
 def test_quotes_return_where_lengths_differ() -> None:
-    """Each side deletes one of the two marks. Put back on both sides, they would make the words equal."""
+    """Each side deletes another of the two marks. If both marks were put back, the words would be equal."""
     parameters = EvalbParameters(delete_labels=frozenset({"''"}), quote_labels=frozenset({"''", "NN"}))
     gold, predicted, whole = read_sentences([
         "(S ('' ') (N a) (NN '))", "(S (NN ') (N a) ('' '))", "(S (NN ') (N a) (NN '))"
@@ -189,7 +189,7 @@ def test_too_many_errors() -> None:
 
 
 def spelled_out(gold: Tree, predicted: Tree, labelled: bool) -> tuple[int, int]:
-    """Matched and crossing, as the rules say: every gold bracket in turn against every predicted one."""
+    """Return the matched and the crossing brackets, by comparing every gold bracket with every predicted one."""
     equal = {(a, b) for x, y in PARAMETERS.equal_labels for a, b in ((x, y), (y, x))}
     ours, theirs = (Side(tree, PARAMETERS).constituents(PARAMETERS) for tree in (gold, predicted))
     places: set[int] = set()
@@ -210,7 +210,7 @@ def test_matching_is_greedy(trees: tuple[Tree, Tree], labelled: bool) -> None:
 
 
 def test_first_free_bracket() -> None:
-    """PRT may take either; which one it takes decides whether ADVP finds another."""
+    """The gold PRT may match either bracket and takes the first; so the gold ADVP finds a match or not."""
     gold, *predicted = read_sentences(["(PRT (ADVP (N n)))", "(RP (ADVP (N n)))", "(ADVP (RP (N n)))"])
     assert [score_sentence(gold, p, PARAMETERS).matched for p in predicted] == [2, 1]
 
@@ -219,7 +219,7 @@ def test_crossing() -> None:
     gold, *predicted = read_sentences(
         [
             "(S (X (N a) (N b)) (Y (N c) (N d)))",
-            "(S (N a) (X (N b) (N c)) (N d))",  # b c crosses both, and counts once
+            "(S (N a) (X (N b) (N c)) (N d))",  # b c crosses two brackets and counts once
             "(S (X (N a) (N b) (N c)) (N d))",
             "(S (X (X (N a)) (N b)) (N c) (N d))",
         ]
@@ -281,6 +281,6 @@ def test_deep(shape: str) -> None:
         PARAMETERS, quote_labels=frozenset({"''", "NN"}), delete_labels=frozenset({"''", "TOP"})
     )
     if shape != "unary":
-        assert evalb([tree], noun, parameters).f1 == 100.0  # the mark goes back under all its ancestors
+        assert evalb([tree], noun, parameters).f1 == 100.0  # the mark is put back under its ancestors
     bare = without_preterminals(tree)
     assert with_tags(bare, ["N"] * len(words_of(bare))) is not None

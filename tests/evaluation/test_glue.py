@@ -1,4 +1,4 @@
-"""The table of GLUE: its cells, its averages, and those of GPST's Table 1."""
+"""The table of GLUE: its cells, its averages, and the averages of GPST's Table 1."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TABLE_1 = """
 
 
 def test_the_averages_of_table_1() -> None:
-    """GLUE-2: all ten are the means of the eight columns, up to the rounding of both."""
+    """GLUE-2: all ten printed averages are the means of the eight columns, up to rounding."""
     for line in TABLE_1.split("\n")[1:-1]:
         *figures, paper_average = map(float, line.split())
         assert len(figures) == len(TABLES["gpst"].columns)
@@ -37,7 +37,7 @@ def test_the_averages_of_table_1() -> None:
 
 @given(SHARES)
 def test_cells(figures: list[float]) -> None:
-    """GLUE-1 L1 and L2; the mean and the deviation of the standard library."""
+    """GLUE-1 L1 and L2; mean and deviation are those of Python's `statistics`."""
     seeds, mean, deviation = cell(figures)
     assert seeds == len(figures) and mean == pytest.approx(statistics.mean(figures))
     assert cell(figures[::-1]) == pytest.approx(cell(figures))
@@ -63,7 +63,7 @@ def test_every_figure_of_a_table_is_one_of_the_task() -> None:
 
 
 def test_columns_stand_as_the_papers_print_them() -> None:
-    """GPST has MRPC and QQP by F1; Treeformer's MRPC, 88.9 / 92.0, is accuracy and F1."""
+    """GPST prints F1 for MRPC and QQP; Treeformer prints accuracy and F1 for MRPC, 88.9 / 92.0."""
     columns = {name: [" ".join(filter(None, column[1:])) for column in table.columns] for name, table in TABLES.items()}
     mnli = ["mnli accuracy matched", "mnli accuracy mismatched"]
     assert columns["gpst"] == [

@@ -1,4 +1,4 @@
-"""Estimates from drawn trees: unbiased, with unbiased variances, by enumeration; never below the bound."""
+"""Estimates from drawn trees are unbiased, and so are their variances; they are never below the bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ P = np.array([0.02, 0.04, 0.003, 0.01])
 
 
 def test_draws_with_replacement() -> None:
-    """IS-1 L1 and L2, over all sequences of three draws; L3."""
+    """IS-1 L1 and L2, by enumeration of all sequences of three draws; and L3."""
     mean = square = variance = 0.0
     for draws in product(range(len(Q)), repeat=3):
         places = list(draws)
@@ -34,7 +34,7 @@ def test_draws_with_replacement() -> None:
 
 
 def test_draws_without_replacement() -> None:
-    """IS-2 L1 and L2, within five standard errors of the mean over draws by SP-5."""
+    """IS-2 L1 and L2, within five standard errors, for trees drawn by SP-5."""
     n_draws, estimates, variances = 20_000, [], []
     for seed in range(n_draws):
         g = np.log(Q) + gumbel(np.arange(len(Q)), seed)
@@ -51,7 +51,7 @@ def test_draws_without_replacement() -> None:
 
 
 def test_draws_beside_certain_trees() -> None:
-    """IS-2 L1, L2 with a tree that is summed in any case, the likeliest one or the rarest; L3 for all of them."""
+    """IS-2 L1 and L2 if the most or the least probable tree is always in the sum; L3 for every draw."""
     n_draws = 20_000
     for certain in (0, 3):
         estimates, variances = [], []
@@ -83,7 +83,7 @@ def test_never_below_the_bound(draws: list[tuple[float, float]]) -> None:
 
 
 def test_perplexity() -> None:
-    """IS-3 L1; an error of one sentence moves the perplexity by as much, to first order."""
+    """IS-3 L1; the error of a sentence gives the error of the perplexity, to first order."""
     sentences = [-20.0, -31.0, -7.5]
     assert perplexity_estimate([(logp, 0.0) for logp in sentences], 11) == (perplexity(sentences, 11), 0.0)
     value, error = perplexity_estimate([(-20.0, 1e-4), (-31.0, 0.0), (-7.5, 0.0)], 11)

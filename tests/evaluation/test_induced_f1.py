@@ -108,7 +108,7 @@ def test_trivial_spans_of_five_words() -> None:
     assert trivial_spans("right", 5, rng) == [(0, 4), (1, 4), (2, 4), (3, 4)]
     assert trivial_spans("balanced", 5, rng) == [(0, 4), (0, 1), (2, 4), (3, 4)]
     samples = {tuple(trivial_spans("random", 5, rng)) for _ in range(400)}
-    assert len(samples) == 14  # all of them: the fourth Catalan number
+    assert len(samples) == 14  # all binary trees: the fourth Catalan number
 
 
 def test_score() -> None:
@@ -120,7 +120,7 @@ def test_score() -> None:
     ]
     right = [trivial_spans("right", len(s.words), np.random.default_rng(0)) for s in gold]
     result = score(gold, right)
-    # 1 of {01, 23} and {13, 23}; flat abc has none
+    # spans {01, 23} and {13, 23} have one in common; the flat tree over abc has no span
     assert result.sentence_f1 == pytest.approx((50 + 100 + 100 + 0) / 4)
     assert result.corpus_f1 == pytest.approx(100 * 2 / 5)
     assert result.label_recall == {"S": 100.0, "VP": 100.0, "NP": 50.0, "NX": 0.0, "PP": 100.0}
@@ -142,8 +142,8 @@ CHAINED = [
     [
         ("fasttrees", 100.0, 100.0),
         ("gpst", 100.0, 100.0),
-        ("gpst_released", (200 / 3 + 100 + 100) / 3, 200 / 3),  # one more gold span: what is left of a chain over abc
-        ("compound_pcfg", (200 / 3 + 100) / 2, 200 / 3),  # likewise, without the sentence of one word
+        ("gpst_released", (200 / 3 + 100 + 100) / 3, 200 / 3),  # one copy of the chain over abc is left
+        ("compound_pcfg", (200 / 3 + 100) / 2, 200 / 3),  # likewise; one word does not count
         ("evalb", (400 / 5 + 0 + 100) / 3, 100 * 6 / 9),
     ],
 )
@@ -153,7 +153,7 @@ def test_presets_count_by_hand(preset: str, sentence_f1: float, corpus_f1: float
 
 
 def released_scores(gold: Sequence[Spans], predicted: Sequence[Spans]) -> tuple[float, float]:
-    """Return the sentence and the corpus F1 as the scorer of Compound PCFG computes them, in percent."""
+    """Return sentence F1 and corpus F1, in percent, as the scorer of Compound PCFG computes them."""
     scores, n_matched, n_wrong, n_missed = [], 0, 0, 0
     for sides in zip(gold, predicted, strict=True):
         last = max((j for side in sides for _, j in side), default=0)
@@ -173,7 +173,7 @@ def released_scores(gold: Sequence[Spans], predicted: Sequence[Spans]) -> tuple[
 
 @given(st.lists(st.tuples(trees(), st.integers(0, 99)), min_size=1, max_size=4))
 def test_compound_pcfg_counts_as_its_scorer(drawn: list[tuple[Tree, int]]) -> None:
-    """SPAN-1: one copy of the sentence's span goes; a chain over the sentence leaves the others."""
+    """SPAN-1: one copy of the sentence's span is removed; the other copies of a unary chain over it remain."""
     gold = [GoldSentence(words_of(tree), spans_of(tree)) for tree, _ in drawn] + CHAINED[:1]
     draws = [np.random.default_rng(seed) for _, seed in [*drawn, (None, 0)]]
     predicted = [trivial_spans("random", len(s.words), draw) for s, draw in zip(gold, draws, strict=True)]
@@ -183,7 +183,7 @@ def test_compound_pcfg_counts_as_its_scorer(drawn: list[tuple[Tree, int]]) -> No
 
 
 def test_a_chain_over_the_sentence_costs() -> None:
-    """SPAN-1: of (S (VP (NP a b) c)) and (S d (VP e f)), both predicted right, one trivial gold span is left."""
+    """SPAN-1: (S (VP (NP a b) c)) and (S d (VP e f)) are predicted right, but one trivial gold span is left."""
     gold = [
         GoldSentence(list("abc"), [("S", 0, 2), ("VP", 0, 2), ("NP", 0, 1)]),
         GoldSentence(list("def"), [("S", 0, 2), ("VP", 1, 2)]),
@@ -195,7 +195,7 @@ def test_a_chain_over_the_sentence_costs() -> None:
 
 
 def test_sentences_of_one_word() -> None:
-    """They score 100, as those of two do, or do not count."""
+    """They score 100, like sentences of two words, or do not count."""
     predicted = [[(0, 2), (1, 2)], [], [(0, 1)]]
     assert score(CHAINED, predicted, "gpst").sentence_f1 == pytest.approx((0 + 100 + 100) / 3)
     assert score(CHAINED, predicted, "compound_pcfg").sentence_f1 == pytest.approx((0 + 100) / 2)
@@ -246,7 +246,7 @@ def test_table() -> None:
         "left        100.0      100.0     2.0     1.0",
         "gold            1 sentences        1       1",
     ]
-    odd = [GoldSentence(list("abc"), [("-LRB-", 0, 1), ("=X", 0, 2)])]  # nothing remains of these labels (SPAN-2)
+    odd = [GoldSentence(list("abc"), [("-LRB-", 0, 1), ("=X", 0, 2)])]  # these labels become empty (SPAN-2)
     assert table({"odd": score(odd, [[(0, 1)]])}, odd).splitlines()[-1].split() == ["gold", "1", "sentences", "2"]
     assert "NP" not in table(rows, [GoldSentence(list("abc"), [("S", 0, 2), ("S", 0, 1), ("NP", 1, 2)])], columns=1)
 
@@ -258,7 +258,7 @@ def test_table() -> None:
 def test_trivial_trees_of_the_treebank(
     convention: str, sentences: int, published: tuple[float, ...], data_dir: Path
 ) -> None:
-    """Table 7 is of other sections than this sample (of WSJ10 a thirteenth), so that its figures are only near."""
+    """Table 7 is over other sections than this sample, which is a thirteenth of WSJ10; its figures agree roughly."""
     gold = list(read_gold(data_dir / "ptb_sample" / "wsj_sample.mrg.xz", convention))
     assert len(gold) == sentences
     computed = [scored.sentence_f1 for scored in score_baselines(gold).values()]

@@ -35,7 +35,7 @@ LEFT = [[(0, 3), (0, 2), (0, 1)], [(0, 2), (0, 1)], []]
 
 
 def write_gold(path: Path, lines: list[str]) -> Path:
-    """Write trees without tags that put the last two words of every line together."""
+    """Write trees without tags, in which the last two words of every line are a constituent."""
     trees = [line.split() for line in lines]
     path.write_text("".join(f"(S {' '.join(words[:-2])} (VP {' '.join(words[-2:])}))\n" for words in trees))
     return path
@@ -50,7 +50,7 @@ def test_sentences_make_the_mean(preset: str) -> None:
 
 
 def test_a_row_by_hand() -> None:
-    """Right-branching: half of the first sentence's spans, all of the second's, and no span in the third."""
+    """Right-branching trees have F1 50 and 100 in the first two sentences, and 100 in the third, which has no span."""
     right, both = row(GOLD, [RIGHT], "fasttrees"), row(GOLD, [RIGHT, LEFT], "fasttrees")
     assert right.of_sentences == [[50, 100, 100]] and right.sentence_f1 == pytest.approx(250 / 3)
     assert right.spread is None and right.corpus_f1 == pytest.approx(200 * 2 / 6)
@@ -71,7 +71,7 @@ def test_welch_needs_members_that_differ() -> None:
 
 
 def test_baselines_and_oracle() -> None:
-    """As in the table of grove parse, except that every set of random trees has its own seed."""
+    """The rows are those of `grove parse`, except that every set of random trees has another seed."""
     rows, parse = baselines(GOLD, "fasttrees", 3), score_baselines(GOLD)
     for name in ("balanced", "left", "right"):
         assert rows[name].scores == [parse[name]]
@@ -83,7 +83,7 @@ def test_baselines_and_oracle() -> None:
 
 
 def test_baselines_of_the_wall_street_journal(data_dir: Path) -> None:
-    """Of its free sample, at most ten words long: right-branching is far from chance, and five random trees agree."""
+    """Sentences of at most ten words of its free sample: right-branching is far above random trees."""
     gold = list(read_gold(data_dir / "ptb_sample" / "wsj_sample.mrg.xz", "wsj10"))
     rows = baselines(gold, "fasttrees", 5)
     random, right = rows["random"], rows["right"]
@@ -126,7 +126,7 @@ def test_ways_of_parsing_and_unreadable_sentences(tmp_path: Path, closed: Path) 
 
 
 def test_command_over_two_kinds_of_models(tmp_path: Path, text: Path, closed: Path, grove: Callable[..., str]) -> None:
-    """Two seeds are one row; every way of GPST is one; scores are those of grove parse over the same sentences."""
+    """Two seeds share a row; every way of GPST has a row; scores are those of `grove parse` over the same sentences."""
     lines = [line for line in text.read_text().splitlines() if len(line.split()) > 3][:12]
     gold = write_gold(tmp_path / "gold", [*lines, "zebra dogs see it"])
     runs = [save_classifier(tmp_path / "one", 1), save_classifier(tmp_path / "two", 2)]
@@ -156,7 +156,7 @@ def test_command_over_two_kinds_of_models(tmp_path: Path, text: Path, closed: Pa
 
 
 def test_command_over_charts(tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]) -> None:
-    """A phrase that is longer than a chart of limited height has no tree there."""
+    """A sentence that is longer than the limited height of a chart has no tree in the chart."""
     run, gold = save_run(tmp_path / "run", model_of()), write_gold(tmp_path / "gold", list(SENTENCES))
     command = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
     lines = grove(*command).splitlines()

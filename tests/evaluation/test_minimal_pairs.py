@@ -1,4 +1,4 @@
-"""Judging minimal pairs: the words that are read, sums by hand, ties, skipped pairs, draws and means."""
+"""Judging minimal pairs: the words that are read, sums by hand, ties, skipped pairs, samples and means."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ PAIRS = [
 
 
 def judged(right: str) -> list[Judged]:
-    """Return pairs by a letter each: right, wrong, tied or skipped."""
+    """Return one judged pair for each letter: r is right, w wrong, t tied, s skipped."""
     bits = {"r": (1.0, 2.0), "w": (2.0, 1.0), "t": (1.0, 1.0)}
     return [Judged(PAIRS[0], bits.get(letter), "" if letter in bits else "why") for letter in right]
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Let every word have as many bits as letters; collect the sentences that are read."""
+    """The sentences that are read; a word has as many bits as letters."""
     sentences_read: list[str] = []
 
     def bits(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], **_: Any) -> Iterator[list[float]]:
@@ -69,10 +69,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_sentences(asked: list[str]) -> None:
-    """Each sentence is read once; fewer bits are right, and a pair that cannot be read has a reason."""
+    """Each sentence is read once; the sentence with fewer bits is chosen; a pair that cannot be read has a reason."""
     ops = accel.load("cpu")
     judgements = judge(ops, CLOSED, [*PAIRS, PAIRS[0]])
-    assert asked == [  # those that begin alike are neighbours
+    assert asked == [  # sorted, so that common beginnings are neighbours
         *("dogs dog now", "dogs sleep now", "the dog sleep now .", "the dog sleeps now ."),
         *("the dogs now .", "the dogs sleep ."),
     ]
@@ -84,7 +84,7 @@ def test_sentences(asked: list[str]) -> None:
 
 
 def test_critical_words(asked: list[str]) -> None:
-    """Words after them are not read, and words before them do not count."""
+    """Words after the critical words are not read, and words before them do not count."""
     counts: list[int] = []
 
     def progress(surprisals: Iterator[list[float]], count: int) -> Iterator[list[float]]:
@@ -105,7 +105,7 @@ def test_critical_words(asked: list[str]) -> None:
 
 
 def test_several_critical_words(asked: list[str]) -> None:
-    """Their bits add up; the two prefixes may differ in length."""
+    """The bits of several critical words are summed; the two prefixes may differ in length."""
     two = pair("dogs sleep now .", "the dogs sleep now .")._replace(critical=(range(1, 3), range(2, 4)))
     assert judge(accel.load("cpu"), CLOSED, [two], measure="critical")[0].bits == (8, 8)
     assert asked == ["dogs sleep now", "the dogs sleep now"]
@@ -136,7 +136,7 @@ def test_ties_are_wrong() -> None:
 
 
 def test_means_over_paradigms() -> None:
-    """Each counts once, whatever its size; one without judged pairs does not count."""
+    """Each paradigm counts once, whatever its size; a paradigm without judged pairs does not count."""
     means = mean_accuracy([judged("rw"), judged("r" * 10), judged("ss")])
     assert means == Accuracy(0.75, 0.5, 1.0)
     assert mean_accuracy([judged("rw"), judged("rs")]) == Accuracy(0.75, None, None)
@@ -147,7 +147,7 @@ def test_means_over_paradigms() -> None:
 
 
 def test_pairs_are_drawn_by_paradigm() -> None:
-    """The same pairs for a seed, with or without other paradigms; in order; all pairs of a smaller paradigm."""
+    """A seed draws the same pairs of a paradigm, in order, whatever the others are; a small one gives all its pairs."""
     first = [pair("the dog", f"w{k}", paradigm="a") for k in range(50)]
     second = [pair("the dog", f"v{k}", paradigm="b") for k in range(3)]
     sample = chosen([*first, *second], 5, 1)
@@ -157,7 +157,7 @@ def test_pairs_are_drawn_by_paradigm() -> None:
 
 
 def test_published_means_are_ours(data_dir: Path) -> None:
-    """Of four models, over the paradigms of every phenomenon of BLiMP, and over all 67."""
+    """The means over the paradigms of each phenomenon, and over all 67, are those published for four models."""
     for accuracies in read_published(data_dir / "blimp" / "models_summary.jsonl").values():
         keys = [key for key in accuracies if key[0] != "overall"]
         assert len(keys) == 67

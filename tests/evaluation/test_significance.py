@@ -1,4 +1,4 @@
-"""Welch's test, bootstrap intervals and least squares: against certified, counted or hand-drawn values."""
+"""Welch's test, bootstrap intervals and least squares, against certified, counted or hand-derived values."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CERTIFIED = [  # NIST, Statistical Reference Datasets, Longley: estimates and st
 
 
 def test_welch_by_hand() -> None:
-    """The example of unequal variances: 3 - 6 over sqrt(1/3 + 4/3), degrees of freedom by Satterthwaite."""
+    """Unequal variances: t is 2 - 6 over sqrt(1/3 + 4/3), with degrees of freedom by Satterthwaite."""
     result = welch([1, 2, 3], [4, 6, 8])
     assert result.difference == -4 and result.t == pytest.approx(-4 / (5 / 3) ** 0.5)
     assert result.degrees_of_freedom == pytest.approx((5 / 3) ** 2 / ((1 / 3) ** 2 / 2 + (4 / 3) ** 2 / 2))
@@ -102,12 +102,12 @@ def test_means_of_groups() -> None:
     """A group counts once, however many values it has; a constant group does not widen the interval."""
     interval = interval_of_means([[1.0] * 10, [0.0, 1.0]])
     assert interval.value == 0.75 and (interval.low, interval.high) == (0.5, 1.0)
-    middle = interval_of_means([[1.0] * 10, [0.0, 1.0]], level=0.4)  # half of all draws have the middle mean
+    middle = interval_of_means([[1.0] * 10, [0.0, 1.0]], level=0.4)  # half of all resamples have this mean
     assert (middle.low, middle.high) == (0.75, 0.75)
 
 
 def test_paired_draws_rows() -> None:
-    """A ratio of two columns that are proportional has no width; drawn apart it has one."""
+    """The ratio of two proportional columns has an interval of width 0; if columns are drawn apart, it is wide."""
     rows = [1.0, 2.0, 5.0, 9.0], [2.0, 4.0, 10.0, 18.0]
     ratio = dict(statistic=lambda a, b, axis: a.sum(axis=axis) / b.sum(axis=axis))
     assert bootstrap(rows, **ratio, paired=True) == (0.5, 0.5, 0.5)
@@ -116,7 +116,7 @@ def test_paired_draws_rows() -> None:
 
 
 def test_least_squares_on_certified_results() -> None:
-    """Longley's data are known for being hard: the columns nearly depend on one another."""
+    """Longley's data are known as a hard case: the columns are nearly linearly dependent."""
     rows = np.array([line.split() for line in LONGLEY.split("\n") if line], float)
     X = np.column_stack([np.ones(16), rows[:, 1:]])
     fit = least_squares("1 price gnp jobless army population year".split(), X, rows[:, 0])
@@ -129,7 +129,7 @@ def test_least_squares_on_certified_results() -> None:
 
 
 def test_indicators_are_means() -> None:
-    """The paper's regressions: every case has its own variable, and its coefficient is the mean of the case."""
+    """As in the paper's regressions, every case has an indicator, whose coefficient is the mean of the case."""
     rng = np.random.default_rng(2)
     case, y = rng.integers(3, size=300), rng.normal(size=300)
     fit = least_squares(["high", "medium", "low"], np.eye(3)[case], y)
@@ -147,7 +147,7 @@ def test_without_a_constant_r2_is_about_zero() -> None:
     slope = (2 + 8 + 21) / 14
     rest = (2 - slope) ** 2 + (4 - 2 * slope) ** 2 + (7 - 3 * slope) ** 2
     assert fit.r2 == pytest.approx(1 - rest / 69) and fit.adjusted_r2 == pytest.approx(1 - rest / 69 * 3 / 2)
-    fit = least_squares(["x"], [[1.0], [2.0]], [1.0, 3.0])  # the slope is 7/5; 1 is 0.6 and 1.2 in the column's space
+    fit = least_squares(["x"], [[1.0], [2.0]], [1.0, 3.0])  # the slope is 7/5; the fit of a constant 1 is 0.6 x
     assert fit.r2 == pytest.approx(1 - 0.2 / 10) and fit.adjusted_r2 == pytest.approx(1 - 0.2 / 10 * 2 / 1)
 
 
@@ -165,7 +165,7 @@ def test_without_a_constant_r2_is_about_zero() -> None:
         (lambda: interval_of_means([]), "no samples"),
         (lambda: bootstrap([[1, 2], [1, 2, 3]], np.mean, paired=True), "paired samples of 2, 3 values"),
         (lambda: least_squares(["a"], [[1, 2], [2, 3]], [1, 2]), r"X of shape \[2, 2\]"),
-        (lambda: least_squares(["a", "a"], np.eye(3)[:, :2], [1, 2, 3]), "names: a a: one is there twice"),
+        (lambda: least_squares(["a", "a"], np.eye(3)[:, :2], [1, 2, 3]), "names: a a: a name stands twice"),
         (lambda: least_squares(["a", "b"], np.eye(2), [1, 2]), "2 rows are too few for 2 coefficients"),
         (lambda: least_squares(["a", "b"], [[1, 2], [2, 4], [3, 6]], [1, 2, 4]), "b: 0, or a combination"),
         (lambda: least_squares(["a"], [[0], [0], [0]], [1, 2, 4]), "a: 0, or a combination"),

@@ -40,7 +40,7 @@ EIGHT = {  # the mean over 34 suites of one training run of each, in ten thousan
 
 
 def test_means_by_hand() -> None:
-    """A suite counts once in its circuit, a circuit once; a suite without a circuit counts by itself."""
+    """A suite counts once in its circuit, and a circuit counts once; a suite without a circuit counts alone."""
     right = [Outcome(1, (True, False)), Outcome(2, (False, True)), Outcome(3, skipped="a word"), Outcome(4, (True,))]
     assert accuracy(right) == 2 / 3 and accuracy(right[2:3]) is None and accuracy([]) is None
     accuracies = {"number_orc": 0.5, "number_src": 1.0, "npz_obj": 0.25, "nn-nv-rpl": 1.0, "own": 0.0, "cleft": None}
@@ -55,7 +55,7 @@ def test_means_by_hand() -> None:
     ("(*;%a%) - (*;%b%) > 1000", 0), ("(1;%a%) = (1;%a%)", 1),
 ])  # fmt: skip
 def test_chance_is_the_share_of_orders(formula: str, share: float) -> None:
-    """Of 20,000 draws: five standard deviations of at most 0.0036."""
+    """The bound is five standard deviations of a share of 20,000 draws, each at most 0.0036."""
     regions = {1: ("x",), 2: ("y",)}
     suite = Suite("toy", {1: "", 2: ""}, (parse_formula(formula),), (Item(1, {"a": regions, "b": regions}),))
     assert chance(suite) == chance(suite) == pytest.approx(share, abs=0.018)
@@ -68,7 +68,7 @@ def test_chance_on_the_published_suites(data_dir: Path) -> None:
 
 
 def test_circuits_of_the_published_suites(data_dir: Path) -> None:
-    """33 of 34 have one; the paper's 31 are 3, 2, 6, 4, 10 and 6."""
+    """33 of 34 suites have a circuit; the paper's 31 suites are 3, 2, 6, 4, 10 and 6 in the six circuits."""
     names = [read_suite(path).name for path in suite_files(data_dir / "syntaxgym" / "test_suites_json.tar.xz")]
     assert [name for name in names if circuit_of(name) is None] == ["nn-nv-rpl"]
     circuits = [circuit_of(name) for name in names if name not in LEFT_OUT]
@@ -77,7 +77,7 @@ def test_circuits_of_the_published_suites(data_dir: Path) -> None:
 
 @pytest.mark.parametrize("file", EIGHT)
 def test_published_results(data_dir: Path, file: str) -> None:
-    """Of every model in the file, against fractions that are counted here."""
+    """The results of every model in the file are compared with fractions that are counted here."""
     archive, name = data_dir / "syntaxgym" / "published_item_results.tar.xz", f"sg_results/syntaxgym_results_{file}.csv"
     right: dict[tuple[str, str], list[bool]] = defaultdict(list)
     with tarfile.open(fileobj=lzma.open(archive)) as packed:
@@ -116,7 +116,7 @@ def test_published_results(data_dir: Path, file: str) -> None:
         ("model,suite,item,correct\na,b,1\n", ":2: 3 fields, not 4"),
         ("model,suite,item,correct\na,b,x,True\n", ":2: 'x' is no item number"),
         ("model,suite,item,correct\na,b,1,true\n", ":2: 'true' is neither True nor False"),
-        ("model,suite,item,correct\na,b,1,True\na,b,1,False\n", ":3: item 1 of b a second time for a"),
+        ("model,suite,item,correct\na,b,1,True\na,b,1,False\n", ":3: item 1 of b stands twice for model a: remove one"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:

@@ -12,7 +12,7 @@ from examples.queue_runs import ANALYSES
 
 
 def run(name: str, found: Any) -> dict[str, Any]:
-    """Return what a result file of the queue holds."""
+    """Return the content of a result file of the queue."""
     result = {"name": f"analyses/{name}", "figures": {f"analyses/{name}/{name}.json": {"found": found}}}
     return dict(json.loads(json.dumps(result)))
 

@@ -45,7 +45,7 @@ def test_trainings_of_one_unit_share_a_picture() -> None:
     widths = [
         shape.width for shape in images["curves-a.svg"].shapes if isinstance(shape, Line) and len(shape.points) > 1
     ]
-    assert widths.count(2.0) == 2  # a thick line a model; of one seed nothing else
+    assert widths.count(2.0) == 2  # a thick line for each model, and no thin line for a single seed
     assert "%" in texts(images["curves-logic.svg"])[-2].text and "95" in {
         t.text for t in texts(images["curves-logic.svg"])
     }
@@ -64,7 +64,7 @@ def test_a_mean_is_of_the_steps_that_all_seeds_have() -> None:
 
 
 def test_every_picture_is_there_and_shown() -> None:
-    """The committed pictures are those of the result files, no others, and the page has each of them once."""
+    """The committed pictures are exactly those of the result files, and the page shows each of them once."""
     images = {name: svg(picture) for name, picture in learning_curves(RESULTS, RUNS).items()}
     assert {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("curves-*.svg")} == images
     names = re.findall(r"\(results/(curves-[^)]+)\)", (FOLDER.parent / "RESULTS.md").read_text(encoding="utf-8"))

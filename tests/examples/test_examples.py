@@ -42,7 +42,7 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "perplexity" in capsys.readouterr().out.partition("figures are not as expected")[2]
     )  # 8 steps do not learn it
     again = demo.main(["--out", str(tmp_path), *SHORT])
-    assert again["models"] == figures["models"]  # complete, so only measured again
+    assert again["models"] == figures["models"]  # complete runs are only measured again
 
 
 def test_expected_figures_are_complete() -> None:
@@ -98,7 +98,7 @@ def test_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert losses(out / "tg-1")[-1] < losses(out / "tg-1")[0]
     (out / "tg-1" / "result.json").unlink()
     capsys.readouterr()
-    train.main(arguments)  # resumes this one at its last step, and leaves the others
+    train.main(arguments)  # it resumes this run at its last step; the others are complete
     assert capsys.readouterr().out.count("complete") == 5
     assert (out / "table.md").read_text() == table
     train.main(["--out", str(out), "--table"])

@@ -28,7 +28,7 @@ def test_logic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert out.count("$ grove train --task logic") == 3
     assert "ON-LSTM, 3: " in out.partition("figures are not as expected")[2]  # two epochs do not learn it
     assert json.loads((tmp_path / "figures.json").read_text()) == figures
-    assert logic.main(short) == figures  # complete, so only tested again
+    assert logic.main(short) == figures  # complete runs are only tested again
     checkpoint, data, out_file = (str(tmp_path / name) for name in ("on_lstm", "data", "answers.json"))
     answers.main(["--checkpoint", checkpoint, "--data", data, "--out", out_file])
     model_answers = json.loads(Path(out_file).read_text())["answers"]

@@ -1,4 +1,4 @@
-"""What a program of the examples finds: stored answers are those to the same question, and panels have their place."""
+"""The findings of the examples' programs: when stored answers are used again, and the places of panels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_stored_answers_are_not_computed_again(tmp_path: Path) -> None:
 
 
 def test_stored_events_are_those_of_the_same_trees(tmp_path: Path) -> None:
-    """Ten sentences with one proposal more and ten pairs less are as many trees."""
+    """Ten proposals more and ten pairs less are as many trees, but other trees: stored scores are not used for them."""
     small = ["--d-model", "8", "--layers", "1", "--heads", "1", "--length", "32", "--sentences", "2000", "--test", "10",
              "--steps", "2", "--seeds", "2", "--subsets", "1", "--products", "1", "--batch-size", "4"]  # fmt: skip
     one, other = (["--changed", "1", "--pairs", "3"], ["--changed", "2", "--pairs", "2"])
@@ -41,7 +41,7 @@ def test_panels() -> None:
               "b": Series([(0.5, 2.0)], joined=False)}  # fmt: skip
     picture = draw_panels([Panel("x", "y", series, {0.0: "zero", 1.0: "one"})] * 3, "three")
     text = [shape.text for shape in picture.shapes if hasattr(shape, "text")]
-    assert text.count("zero") == text.count("one") == 3 and text.count("a") == 1  # one legend
+    assert text.count("zero") == text.count("one") == 3 and text.count("a") == 1  # the panels share one legend
     for shape in picture.shapes:
         places = [(shape.x, shape.y)] if hasattr(shape, "x") else shape.points
         assert all(0 <= x <= picture.width and 0 <= y <= picture.height for x, y in places)

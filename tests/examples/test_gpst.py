@@ -51,16 +51,16 @@ def test_programs(tmp_path: Path, small: None, capsys: pytest.CaptureFixture[str
         assert every["GPST"][column] == figures[row]["sentence F1"]
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| GPT-2")]
     assert len(rows) == 2 and all(row[1].strip() and not row[-1].strip(" |") for row in rows)
-    assert induction.main(short) == figures  # complete, so only measured again
+    assert induction.main(short) == figures  # complete runs are only measured again
 
 
 def test_sentences_read_apart(tmp_path: Path, small: None) -> None:
-    """The bound from the induced trees is above the sum of the search's parses, and above that of all parses."""
+    """The bound from the induced trees is above the perplexity that sums the parses of a search over all parses."""
     options = runs.read_options("induction", "", ["--out", str(tmp_path), *SHORT])
     runs.train(options, "gpst")
     model, sentences = open_model(accel.load("cpu"), tmp_path / "gpst"), runs.test_sentences(options)
     few = [words for words in sentences if len(words) <= 6]
-    perplexities = runs.apart(accel.load("cpu"), model, few, 42)  # as many as six words have trees
+    perplexities = runs.apart(accel.load("cpu"), model, few, 42)  # six words have 42 binary trees
     ids = [model.vocabulary.encode_words(words) for words in few]
     bits = [sum(x) for x in surprisals(accel.load("cpu"), model, ids, Limits(42, one_pool=True))]
     n = sum(map(len, few))
@@ -70,7 +70,7 @@ def test_sentences_read_apart(tmp_path: Path, small: None) -> None:
     nats = sum(exact.losses(config, p, [np.array(sentence)]).ar * (2 * len(sentence) - 1) for sentence in ids)
     assert isclose(perplexities["apart"], exp(nats / n), rel_tol=1e-4)
     assert perplexities["apart"] > perplexities["apart, summed"] > 1
-    assert runs.best_perplexity(sentences) > ENGLISH.perplexity  # as full stops are no words here
+    assert runs.best_perplexity(sentences) > ENGLISH.perplexity  # full stops do not count as words here
 
 
 def test_gpt2_of_the_same_size() -> None:

@@ -1,4 +1,4 @@
-"""The measures of a trained GPST: every part once, trees and pairs as the commands of grove judge them."""
+"""The measures of a trained GPST: every part runs once; trees and pairs have the scores of the commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.fixtures.syntax_suites import write_suite
 
 @pytest.fixture(scope="module")
 def material(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return a GPST and a GPT-2 of three steps, tagged trees, a suite, and pairs, one of them a tie."""
+    """Paths by name: runs of a GPST and a GPT-2 of three steps, tagged trees, a suite, and pairs, one with a tie."""
     folder = tmp_path_factory.mktemp("measure")
     trees = [with_tags(tree, ["NN"] * len(words(tree))) for tree in ENGLISH.sample(12, 1)]
     (folder / "gold.trees").write_text("".join(f"{tree}\n" for tree in trees))
@@ -101,4 +101,4 @@ def test_trees_need_a_model(material: dict[str, Path], tmp_path: Path, capsys: p
         with pytest.raises(SystemExit):
             asked(material, tmp_path / "measured.json", "gpst", *more)
     error = capsys.readouterr().err
-    assert "--gold: the trees are those of the model of --induction" in error and "give NAME=TREEBANK" in error
+    assert "--gold: measures the trees of the model of --induction" in error and "give NAME=TREEBANK" in error

@@ -66,7 +66,7 @@ SPOILT = {
         "float16 inside": ("return centred / deviation,", "return (centred / deviation).to(tl.float16).to(row.dtype),"),
     },
 }  # fmt: skip
-"""Library -> what is wrong -> what stands in the file, once, and what stands there instead."""
+"""By library and by error: a text that the file has once, and the wrong text that replaces it."""
 
 
 def imported(library: str, path: Path, monkeypatch: pytest.MonkeyPatch, operation: str = ROW.name) -> ModuleType:
@@ -78,7 +78,7 @@ def imported(library: str, path: Path, monkeypatch: pytest.MonkeyPatch, operatio
     module = module_from_spec(spec)
     monkeypatch.setitem(sys.modules, path.stem, module)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the libraries, while they are imported
+        warnings.simplefilter("ignore")  # of the libraries that it imports
         spec.loader.exec_module(module)
     return import_own(path.stem, [operation])
 

@@ -56,7 +56,7 @@ def test_treebanks_are_split_by_article_and_licence(tmp_path: Path) -> None:
     lines_of = {path.relative_to(tmp_path / "out").as_posix(): path.read_text().splitlines()
              for path in (tmp_path / "out").glob("*/*.trees")}  # fmt: skip
     assert lines_of["craft/train.trees"] == [f"(S (NP (NN n{i})) (VP (VBZ is)))" for i in range(9)]
-    assert lines_of["craft/valid.trees"] == []  # the last article, whose only tree has a tag over two words
+    assert lines_of["craft/valid.trees"] == []  # the only tree of the last article has a tag over two words
     assert lines_of["union/train.trees"][-1] == "(S (NP (NN free)))" and len(lines_of["union/train.trees"]) == 11
     assert len(lines_of["union/test.trees"]) == 2
 
@@ -69,7 +69,7 @@ def test_articles_stay_together(tmp_path: Path) -> None:
     free_treebanks._write(tmp_path / "out", articles)
     assert (tmp_path / "out" / "train.trees").read_text() == "(S (NN train0))\n\n(S (NN train1))\n"
     assert (tmp_path / "out" / "valid.trees").read_text() == "(S (NN train2))\n"
-    for count in (2, 4):  # one tree is of no article; or the file is cut
+    for count in (2, 4):  # one tree belongs to no article, or the file is cut
         (tmp_path / "docs.tsv").write_text(f"split\tpmid\tgenre\ttrees\ntrain\t1\tnews\t{count}\n")
         with pytest.raises(ValueError, match=f"docs.tsv: counts {count} trees of train, but train.mrg has 3: give the"):
             free_treebanks._craft(tmp_path)
@@ -98,7 +98,7 @@ def test_a_sample_of_documents_is_their_beginnings(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with small data, in `toy`, and with the runs of the three models of Table 1 and a parser, in `runs`."""
+    """A folder: `toy` has small data, and `runs` has the runs of the three models of Table 1 and of a parser."""
     folder = tmp_path_factory.mktemp("measure")
     for seed, (split, size) in enumerate({"train": 200, "valid": 10, "test": 8}.items(), 1):
         tagged = (with_tags(tree, ["X"] * len(words(tree))) for tree in ENGLISH.sample(size, seed))
@@ -140,33 +140,32 @@ def test_from_trees_to_result_files(toy: Path) -> None:
     (toy / "no.json").write_text("{")
     with pytest.raises(SystemExit):
         run(toy, "other", *options, "--suites", toy / "no.json")
-    assert set(results_of(toy / "other")) == {"tg-0"}  # what took hours is kept
-    run(toy, "other", *options, "--set", "clip_norm=3")  # the same models, by the same proposals
-    with pytest.raises(
-        ValueError, match="proposals.trees: of other sentences than those asked for: give another --out"
-    ):
+    assert set(results_of(toy / "other")) == {"tg-0"}  # the costly results are kept
+    run(toy, "other", *options, "--set", "clip_norm=3")  # the same models and proposals
+    with pytest.raises(ValueError, match="proposals.trees: has trees of other sentences than this run's: give another"):
         run(toy, "other", *same, "--sentences", 5)
     for option, value, right in (("--number", 6, 5), ("--beam", 19, 20), ("--models", "tg", " ".join(measure.MODELS))):
-        with pytest.raises(ValueError, match=f"{option}: the trees in .*other are of {right}: give that, or another"):
+        with pytest.raises(ValueError, match=f"{option}: the trees in .*other were made with {right}, not {value}: gi"):
             run(toy, "other", *same, "--sentences", 6, option, value)
-    with pytest.raises(ValueError, match=r"--parser: the trees in .*other are of one of SHA-256 \w+: give that, or"):
+    refused = r"--parser: the trees in .*other were made with one of SHA-256 \w+, not one of SHA-256 \w+: give the same"
+    with pytest.raises(ValueError, match=refused):
         run(toy, "other", *same, "--sentences", 6, "--parser", toy / "runs" / "tg-0")
-    for option, value, change in (("--steps", 5, "steps was 4, is 5"), ("--set", "d_model=8", "d_model was 16, is 8"),
-                                  ("--set", "clip_norm=2e-1", "clip_norm was 3.0, is 2e-1"),
-                                  ("--set", "clip_norm=much", "clip_norm was 3.0, is much")):  # fmt: skip
-        with pytest.raises(ValueError, match=f"tg-0: {change}: give that, or another --out"):
+    for option, value, change in (("--steps", 5, "steps=4, not 5"), ("--set", "d_model=8", "d_model=16, not 8"),
+                                  ("--set", "clip_norm=2e-1", "clip_norm=3.0, not 2e-1"),
+                                  ("--set", "clip_norm=much", "clip_norm=3.0, not much")):  # fmt: skip
+        with pytest.raises(ValueError, match=f"tg-0: was trained with {change}: give the same, or another --out"):
             run(toy, "other", *same, "--sentences", 6, option, value)
     again = results_of(toy / "other")["tg-0"]
     assert (tg["experiment"], again["experiment"]) == ("toy", "toy_2")
     assert again["rows"] == tg["rows"] and not (toy / "other" / "parser").exists()
     suite = write_suite(toy / "suite.json", [("the dog sleeps .".split(), "the dog sleep .".split())] * 2)
-    run(toy, "other", *same, "--sentences", 6, "--suites", suite)  # of complete results
+    run(toy, "other", *same, "--sentences", 6, "--suites", suite)  # the results are complete
     for name, with_suites in results_of(toy / "other").items():
         assert list(map(len, with_suites["syntaxgym"]["answers"].values())) == [2]
         assert with_suites["syntaxgym"]["items"] == 2 and with_suites["rows"] == results[name]["rows"]
     (toy / "packed.json.gz").write_bytes(gzip.compress(suite.read_bytes()))
-    run(toy, "other", *same, "--sentences", 6, "--suites", toy / "packed.json.gz")  # the same ones
-    refused = r"--suites: the results in .*other are of suites of SHA-256 \w{16}: give that, or another --out"
+    run(toy, "other", *same, "--sentences", 6, "--suites", toy / "packed.json.gz")  # the same suites
+    refused = r"--suites: the results in .*other were made with suites of SHA-256 \w{16}, not .*: give the same, or"
     for suites in ((toy / "no.json",), (suite, suite)):
         with pytest.raises(ValueError, match=refused):
             run(toy, "other", *same, "--sentences", 6, "--seed", 1, "--suites", *suites)
@@ -176,15 +175,15 @@ def test_from_trees_to_result_files(toy: Path) -> None:
 def test_another_parser_is_refused(toy: Path) -> None:
     options = ("--steps", 4, "--number", 5, "--draws", 4, "--beam", 20, "--sentences", 6)
     before = {path: path.read_bytes() for path in (toy / "runs").iterdir() if path.is_file()}
-    with pytest.raises(ValueError, match="--epochs: the parser in .*runs is of 3: give that, or another --out"):
+    with pytest.raises(ValueError, match="--epochs: the parser in .*runs was trained with 3, not 4: give the same"):
         run(toy, "runs", *options, "--epochs", 4)
     assert before == {path: path.read_bytes() for path in (toy / "runs").iterdir() if path.is_file()}
     run(toy, "runs", *options, "--epochs", 3)
-    run(toy, "runs", *options, "--epochs", 4, "--parser", toy / "runs" / "parser")  # which is not trained
+    run(toy, "runs", *options, "--epochs", 4, "--parser", toy / "runs" / "parser")  # a given parser is not trained
 
 
 def test_what_commands_print_of_the_same_files(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Perplexity from proposals, from the gold trees and from drawn trees, and F1 of the search."""
+    """Commands print the same perplexity from proposals, gold trees and drawn trees, and the same F1 of the search."""
 
     def printed(command: str, *options: object) -> dict[str, list[str]]:
         capsys.readouterr()
@@ -215,7 +214,7 @@ def test_proposals_are_joined_by_those_of_searches(toy: Path, tmp_path: Path) ->
         assert trees[: len(of_parser)] == [sentence.tree for sentence in of_parser]
         assert {sentence.tree for sentence in of_search} <= set(trees) and len(set(trees)) == len(trees)
     write(tmp_path / "parsed", "(S a b)\n", "(S c)\n", "(S d)")
-    (tmp_path / "searched").write_text("1\t(S (X a) b)\n1\t(S a b)\n2\t(S (X c))\n")  # none of the last one
+    (tmp_path / "searched").write_text("1\t(S (X a) b)\n1\t(S a b)\n2\t(S (X c))\n")  # no tree of the last sentence
     unite(tmp_path / "parsed", [tmp_path / "searched"], tmp_path / "united")
     assert (tmp_path / "united").read_text() == "(S a b)\n(S (X a) b)\n\n(S c)\n(S (X c))\n\n(S d)\n"
 
@@ -247,7 +246,7 @@ def test_variants_on_the_validation_split(toy: Path) -> None:
 
 
 def test_silver_trees_are_those_of_the_parser(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of one run are those of a run that goes on; too long sentences are left out; readers drop the tags."""
+    """A resumed run keeps the trees of an interrupted one; too long sentences are left out; readers drop the tags."""
     data = tmp_path / "data"
     sentences = [words(tree) for tree in ENGLISH.sample(12, seed=9)]
     for split in silver_trees.SHARES:
@@ -271,12 +270,12 @@ def test_silver_trees_are_those_of_the_parser(toy: Path, tmp_path: Path, monkeyp
     best = parses(accel.load("cpu"), open_model(accel.load("cpu"), toy / "runs" / "parser"), [words(trees[0])], count=1)
     assert without_preterminals(trees[0]) == tree_of(next(iter(best))[0][0], words(trees[0]))
     there = "".join(f"(KEPT {' '.join(words(tree))})\n" for tree in trees[3:6])
-    (tmp_path / "again" / "train-1.trees").write_text(there)  # of an interrupted run
-    (tmp_path / "again" / "train-0.trees").write_text("(S a tree)\n")  # of other words: parsed again
+    (tmp_path / "again" / "train-1.trees").write_text(there)  # from an interrupted run
+    (tmp_path / "again" / "train-0.trees").write_text("(S a tree)\n")  # other words: parsed again
     again = made("again")["train.trees"].splitlines()
     assert all(line.startswith("(KEPT ") for line in again[3:6])
     assert again[:3] + again[6:] == files["train.trees"].splitlines()[:3] + files["train.trees"].splitlines()[6:]
-    with pytest.raises(SystemExit, match="silver.json: of another parser, data or number of words: give another --out"):
+    with pytest.raises(SystemExit, match="silver.json: was written with another --parser, --data or --words: give"):
         made("again", 100)
 
 
@@ -288,7 +287,7 @@ def test_silver_trees_are_drawn_evenly() -> None:
 
 
 def test_proposals_with_labels_that_no_model_has_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As those of a parser whose best trees, which the models learned from, have fewer labels than it knows."""
+    """A parser may know more labels than its best trees have, from which the models learned."""
     first, second = "(S (NP a) b)", "(S a)"
     text = f"{first}\n(S (RRC a) b)\n\n{second}\n"
     monkeypatch.setattr(candidates, "grove", lambda *words: Path(words[-1]).write_text(text))

@@ -27,7 +27,7 @@ def test_mistakes_end_with_one_line() -> None:
         run_program(of_user)
     with pytest.raises(SystemExit, match="^error: nowhere: No such file or directory: check the name$"):
         run_program(Path("nowhere").read_text)
-    with pytest.raises(KeyError):  # an error of ours stays as it is
+    with pytest.raises(KeyError):  # an error of the program itself is not caught
         run_program({}.popitem)
 
 
@@ -52,5 +52,5 @@ def test_numbers_out_of_range_are_refused_at_once(
 
 @pytest.mark.parametrize("main", [hybrids.main, regressions.main, exactness.main])
 def test_generated_test_sentences_have_a_number(main: Callable[[list[str]], object], tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="--test 0: takes all real sentences, and generated ones have no end"):
+    with pytest.raises(SystemExit, match="--test 0: means all real sentences, and these are generated: give"):
         main(["--test", "0", "--out", str(tmp_path)])

@@ -103,7 +103,7 @@ class House:
         return child.stdout
 
     def pid(self) -> int:
-        """Return the process of the first run that counts, 0 between two of them."""
+        """Return the number of the process that makes the run a/early, or 0 between two processes."""
         return int((self.folder / "state" / "a-early.lock").read_text() or 0)
 
 
@@ -117,7 +117,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 def test_a_queue_resumes_after_every_end(tmp_path: Path) -> None:
     house = House(tmp_path)
     commit = house.git("rev-parse", "HEAD").strip()
-    hold = house.folder / "runs" / "hold"  # no run comes beyond its second step
+    hold = house.folder / "runs" / "hold"  # runs wait after their second step
     hold.parent.mkdir(parents=True)
     hold.touch()
     with house.started() as first:
@@ -156,7 +156,7 @@ def test_a_queue_resumes_after_every_end(tmp_path: Path) -> None:
     newest = json.loads((house.folder / "results" / "a-other.json").read_text())["commit"]
     assert newest == house.git("rev-parse", "HEAD").strip() != commit
     (house.folder / "results" / "a-other.json").unlink()
-    with house.started() as fourth:  # a result that someone moved away is written anew
+    with house.started() as fourth:  # a deleted result is written anew
         assert "a/other: done" in fourth.communicate(timeout=300)[0]
     assert (house.folder / "runs" / "a" / "order.txt").read_text().splitlines() == order
 
@@ -199,7 +199,7 @@ def test_a_result_holds_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "texts" / "text").touch()
     state = {"commit": "", "hours": 0}
     of_folder = queue_state.result(tmp_path, run, tmp_path / "texts", state)
-    assert list(of_folder["data"]) == ["texts/text"]  # a folder within has no digest
+    assert list(of_folder["data"]) == ["texts/text"]  # folders have no digest
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "tiny.json").write_text(json.dumps(result))
     monkeypatch.setattr(queue, "COLLECTED", tmp_path / "collected")
@@ -268,9 +268,9 @@ def test_runs_are_selected_by_name_after_those_that_they_need() -> None:
 
 
 def test_runs_are_missing_whose_result_is_not_collected_or_whose_folder_a_missing_run_needs(tmp_path: Path) -> None:
-    """Of two parsers the best is made again, with its treebank; what a run with a result needs is not made again.
+    """The better of two parsers is made again, with its treebank. What finished runs need is not made again.
 
-    A third parser is still to be made: what is measured does not wait for it.
+    A third parser is not yet made; the measured run does not wait for it.
     """
     folder, archive = tmp_path / "folder", tmp_path / "queue"
     queued = (
@@ -293,7 +293,7 @@ def test_runs_are_missing_whose_result_is_not_collected_or_whose_folder_a_missin
     assert first["measured"] == ("treebank", "parser/b")
     selection = selected(of_best(queued, archive), ["measured"])
     assert [run.name for run in selection] == ["treebank", "parser/b", "measured"]
-    for name in ("treebank", "parser-b"):  # made here
+    for name in ("treebank", "parser-b"):  # results of this folder
         (folder / "results" / f"{name}.json").write_text("{}")
     assert [run.name for run in missing(folder, queued, archive)] == list(first)
     (archive / "measured.json").write_text("{}")

@@ -26,7 +26,7 @@ FILES = pytest.mark.parametrize("path", READMES, ids=lambda path: str(path.relat
 
 
 class OptionsRead(Exception):  # noqa: N818
-    """The options of a command that is not run exist."""
+    """Raised when the options of a command are read, in the place of running it."""
 
 
 @FILES
@@ -67,12 +67,12 @@ def test_every_command_has_an_example() -> None:
 
 
 def expected(step: Command) -> tuple[int, ...]:
-    """Return the statuses that a command may end with: that of an error where one is printed below it."""
+    """Return the statuses that a command may end with: those of an error, if the README shows one below it."""
     return (1, 2) if any("error:" in line or "differs" in line for line in step.printed) else (0,)
 
 
 def run_python(step: Python, names: dict[str, Any], place: str) -> None:
-    """Run a block; write it to the file that its first line names."""
+    """Run a block of Python; if its first line names a file, write the block into the file."""
     first = step.text.partition("\n")[0]
     if first.startswith("# ") and first.endswith(".py"):
         Path(first.removeprefix("# ")).write_text(step.text, encoding="utf-8")
@@ -80,9 +80,9 @@ def run_python(step: Python, names: dict[str, Any], place: str) -> None:
 
 
 def run(text: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    """Run a command in this process where it is one of ours; return its status and its output."""
+    """Run a command, in this process if it is one of ours; return its status and its output."""
     words, into = shlex.split(text, comments=True), None
-    if "|" in words:  # what follows prints the first lines only
+    if "|" in words:  # the command after it only shortens the output
         words = words[: words.index("|")]
     if ">" in words:
         into = words[words.index(">") + 1]
@@ -122,7 +122,7 @@ def read_options(text: str, monkeypatch: pytest.MonkeyPatch, place: str) -> None
     words = shlex.split(text, comments=True)
     words = words[words.index("grove") :] if "grove" in words else words
     for word in words:
-        if word.startswith("QUEUE="):  # of `make results`
+        if word.startswith("QUEUE="):  # the options that `make results` passes on
             words = ["python", "-m", "examples.queue", *shlex.split(word.removeprefix("QUEUE="))]
     parse = argparse.ArgumentParser.parse_args
 
@@ -143,7 +143,7 @@ def read_options(text: str, monkeypatch: pytest.MonkeyPatch, place: str) -> None
 
 
 def compare(step: Command, lines: list[str], place: str) -> None:
-    """Compare printed lines with those of the README: their words, in any number; "..." stands for lines left out."""
+    """Check that every line of the README is among the printed lines, up to numbers; "..." stands for omitted lines."""
     readme_lines = [line for line in step.printed if line.strip() and line.strip() != "..."]
     if not readme_lines:
         return

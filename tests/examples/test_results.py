@@ -56,7 +56,7 @@ TOY = [result("tg", 30.0, 4, right=0.75), result("txl_cc", 29.0, 3), result("txl
 
 
 def test_tables_of_the_queue() -> None:
-    """Parsers by treebank, the best first; the least loss of every model."""
+    """Parsers are sorted by treebank, the best first; every model has its least loss."""
     shared = {"last_step": {"step": 1200}, "still_improving": True, "core_hours": 0.254, "commit": "0123456789"}
     shared |= {"validation_loss": [[1000, 2.0], [1200, 1.5]]}
     parsers = [
@@ -64,14 +64,14 @@ def test_tables_of_the_queue() -> None:
         for name, f1 in (("a/parser-lstm", 70.0), ("a/parser-pieces", 71.26), ("b/parser-lstm", 60.0))
     ]
     trained = shared | {"name": "a/txl_cc-1", "seed": 1, "validation_loss": [[1000, 2.0], [1100, 1.5], [1200, 1.75]]}
-    of_all = "1,200 | yes | 16.7 | 0.25 | 0123456 |"  # from 1.8 at step 1,080
+    of_all = "1,200 | yes | 16.7 | 0.25 | 0123456 |"  # the loss at step 1,080 is 1.8
     assert queue_tables.parsers([*parsers, trained]).splitlines()[2:] == [
         f"| a | self-attentive, SentencePiece | 71.3 | 12.3 | 1,991 | {of_all}",
         f"| a | LSTM over words and characters | 70.0 | 12.3 | 1,991 | {of_all}",
         f"| b | LSTM over words and characters | 60.0 | 12.3 | 1,991 | {of_all}",
     ]
     rows = queue_tables.trainings([*parsers, trained]).splitlines()[2:]
-    assert rows == ["| a | TXL (CC) | 1 | 1.5000 | 1,200 | yes | -9.4 | 0.25 | 0123456 |"]  # from 1.6
+    assert rows == ["| a | TXL (CC) | 1 | 1.5000 | 1,200 | yes | -9.4 | 0.25 | 0123456 |"]  # 1.6 at step 1,080
 
 
 def test_windows_are_compared_epoch_by_epoch() -> None:
@@ -83,7 +83,7 @@ def test_windows_are_compared_epoch_by_epoch() -> None:
 
 
 def test_the_page_names_the_runs_of_logic_that_still_move() -> None:
-    """Of RESULTS.md, Table 2 of FastTrees: in the last ten epochs all others stay within 0.4 points."""
+    """In RESULTS.md, Table 2 of FastTrees: all other runs stay within 0.4 points in the last ten epochs."""
     moves = {}
     for run in read_runs(FOLDER / "queue"):
         if run["name"].startswith("logic/"):
@@ -112,14 +112,14 @@ def test_commits_are_in_the_history_or_named_on_the_page() -> None:
 
 
 def test_hours_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what is made the hours count that it took, of the rest the estimate."""
+    """Hours of finished runs are those that they took; the other runs count with their estimate."""
     monkeypatch.setattr(queue_tables, "RUNS", [QueuedRun(f"a/{n}", "A", 2.0, ()) for n in range(3)])
     queue_results = [{"name": "a/1", "core_hours": 1.25}, {"name": "b/0", "core_hours": 9.0}]
     assert queue_tables.left(queue_results).splitlines()[2:] == ["| A | 1 of 3 | 1.2 | 4.0 |"]
 
 
 def test_the_fall_in_the_last_tenth() -> None:
-    """Of 100 steps the curve is at 4 after 90, on the line from 5 at 80 to 3 at 100."""
+    """After 90 of 100 steps the loss is 4, on the line from 5 at step 80 to 3 at step 100."""
     assert queue_tables.last_fall([[80, 5.0], [100, 3.0]]) == pytest.approx(0.25)
     assert queue_tables.last_fall([[10, 9.0], [90, 2.0], [100, 3.0]]) == pytest.approx(-0.5)
 
@@ -133,7 +133,7 @@ def test_the_page_is_up_to_date(path: Path) -> None:
 
 
 def test_table_1() -> None:
-    """One seed, with an interval of SG over items; means and deviations of several, of the parts that are there."""
+    """One seed has an interval of SG over items; several seeds have means and deviations of the parts they have."""
     assert table_1(TOY).splitlines()[2:] == [
         "| TG | 0 | ≤ 30.0 |  |  |  | 80.00 |  | 75.0 (25.0 to 75.0) | 30.3, 93.7, 82.5 |",
         "| TXL (CC) | 0 | ≤ 29.0 |  |  |  | 60.00 |  | 50.0 (25.0 to 75.0) | 29.8, 93.6, 80.2 |",
@@ -148,7 +148,7 @@ def test_table_1() -> None:
 
 
 def test_trees_of_a_parser_judge_no_f1() -> None:
-    """Nearness to them would count as good in a model that makes the parser's mistakes."""
+    """Their F1 is not shown: it would favour a model that makes the same mistakes as the parser."""
     silver = [model | {"experiment": SILVER} for model in TOY]
     assert [line.split(" | ")[6] for line in table_1(silver).splitlines()[2:]] == [""] * 3
     assert all(line.endswith(" |  |") for line in differences(silver).splitlines()[2:])
@@ -174,14 +174,14 @@ def test_orders_beside_those_of_the_paper() -> None:
 
 def test_circuits_with_and_without_intervals() -> None:
     one, other = result("tg", 30.0, 4), result("txl_cc", 29.0, 3)
-    items = {"npi_orc": [1.0] * 20, "reflexive_orc": [0.0] * 20, "nn-nv-rpl": [1.0, 0.0]}  # the last in no circuit
+    items = {"npi_orc": [1.0] * 20, "reflexive_orc": [0.0] * 20, "nn-nv-rpl": [1.0, 0.0]}  # the last has no circuit
     other["syntaxgym"]["circuit_intervals"] = circuit_intervals(items | {"cleft": [0.0, 1.0] * 20})
     first, second, chances = (line.strip("| ").split(" | ") for line in circuits([one, other]).splitlines()[2:])
     assert chances[:3] == ["random surprisals", "25.0", "50.0"]
     assert first == ["TG", *["50.0"] * 6]
-    assert second[:6] == ["TXL (CC)", *["50.0"] * 4, "50.0 (50.0 to 50.0)"]  # its suites have no spread
+    assert second[:6] == ["TXL (CC)", *["50.0"] * 4, "50.0 (50.0 to 50.0)"]  # equal items in each suite: no spread
     low, high = map(float, second[6].removeprefix("50.0 (").removesuffix(")").split(" to "))
-    assert 30 < low < 40 and 60 < high < 70  # 50 less and more 1.96 * 7.9
+    assert 30 < low < 40 and 60 < high < 70  # 50 plus and minus 1.96 * 7.9
 
 
 def test_equal_differences_have_no_spread() -> None:
@@ -220,15 +220,15 @@ def test_documents() -> None:
         "| toy | TG | 0, 1 | 25.00 ± 7.07 | 50.00 ± 14.14 | 0.693 ± 0.000 |  | 1 of 2 |",
         "| toy | TXL (CC) | 0 | 9.00 | 18.00 | 0.693 |  | 1 of 1 |",
     ]
-    assert len(differences(measured).splitlines()) == 2  # sentences of a document are not independent
-    (row,) = seeds([*measured, of_documents("txl_cc", 8.0, 1, 1.0)]).splitlines()[2:]  # SG is the same in all
+    assert len(differences(measured).splitlines()) == 2  # no rows: sentences of a document are not independent
+    (row,) = seeds([*measured, of_documents("txl_cc", 8.0, 1, 1.0)]).splitlines()[2:]  # SG is the same everywhere
     assert row.split(" | ")[1] == "documents"
     order = orders([*measured, of_documents("txl_terminals", 8.0, 0, 1.0)]).splitlines()[2]
     assert order == ("| toy | documents | TXL (CC), TXL (terminals), TG | TXL (terminals), TXL (CC), TG | no |")
 
 
 def test_table_2() -> None:
-    """The variants on the validation split, in the order of the paper, with Welch's p of two seeds or more."""
+    """Variants on the validation split have the order of the paper, and Welch's p if they have two seeds or more."""
     valid = [
         result(model, nats, 4) | {"split": "valid", "seed": seed}
         for model, both in {"tg_linear": (3.0, 4.0), "tg": (1.0, 2.0), "tg_shift": (5.0,)}.items()
@@ -249,7 +249,7 @@ def test_figure_3_has_a_panel_for_each_measure() -> None:
     texts = [shape.text for shape in images["toy"].shapes if isinstance(shape, Text)]
     assert {"TG", "TXL (CC)", "perplexity", "F1, reranked", "SG score, %"} <= set(texts)
     squares = sum(isinstance(shape, Box) for shape in images["toy"].shapes)
-    assert squares == 3 * (3 + 1)  # three measures of four models
+    assert squares == 3 * (3 + 1)  # three measures of four runs
     assert figure_3(measured) == "![Distributions over seeds, toy](results/figure_3-toy.svg)"
     assert set(results.TITLES) == set(PAPER)
 

@@ -44,7 +44,7 @@ def test_values_lie_in_their_ranges_and_depend_on_seed_and_number() -> None:
     assert trials[7] == search.values_of(ranges, 0, 7) != search.values_of(ranges, 1, 7)
     values = {name: [value[name] for value in trials] for name in "abcde"}
     assert all(1e-4 <= float(x) <= 1e-2 for x in values["a"]) and {*values["b"]} == {"2", "3", "4", "5"}
-    assert 110 < sum(float(x) < 1e-3 for x in values["a"]) < 190  # a half, within five standard errors
+    assert 110 < sum(float(x) < 1e-3 for x in values["a"]) < 190  # half of 300, within five standard errors
     assert all(-1.5 <= float(x) <= 0 for x in values["c"]) and {*values["d"]} == {"x", "y"}
     below = search.range_of("relative_min=-4..-2")
     assert [below.value(u) for u in (0.0, 0.3, 0.4, 0.6, 0.7, 0.99)] == ["-4", "-4", "-3", "-3", "-2", "-2"]
@@ -52,7 +52,7 @@ def test_values_lie_in_their_ranges_and_depend_on_seed_and_number() -> None:
 
 
 def test_a_grid_has_every_combination() -> None:
-    """FastTrees, section 4.1: nineteen hidden sizes."""
+    """The grid of FastTrees, section 4.1, has nineteen hidden sizes; two ranges give all pairs of values."""
     sizes = search.range_of("hidden_size=600..1500:50")
     assert sizes.choices[::9] == ("600", "1050", "1500") and len(search.grid_of([sizes])) == 19
     points = search.grid_of([search.range_of("a=1,2"), search.range_of("b=x,y")])
@@ -75,7 +75,7 @@ def test_a_search_keeps_complete_trials_and_can_be_continued(
 ) -> None:
     out = tmp_path / "search"
     with pytest.raises(SystemExit, match="d_ffn"):
-        searched(out, options, "--range", "d_ffn=8,9")  # a mistake holds nothing up
+        searched(out, options, "--range", "d_ffn=8,9")  # a mistake leaves no trace
     first = searched(out, options, "--trials", "1")
     result = (out / "trial-000" / search.RESULT).stat().st_mtime_ns
     trials = searched(out, options, "--trials", "3")
@@ -91,7 +91,7 @@ def test_a_search_keeps_complete_trials_and_can_be_continued(
 
 
 def test_a_killed_search_resumes(tmp_path: Path, options: list[str]) -> None:
-    """SIGKILL after the first checkpoint of the second trial; the trials end as those of a whole search."""
+    """It is killed after the first checkpoint of the second trial; then its trials end as those of a whole search."""
     often = [*options, "--set", "checkpoint_every=1"]
     command = [sys.executable, "-m", "examples.search", "--out", str(tmp_path / "killed"), *RANGES, "--", *often]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:

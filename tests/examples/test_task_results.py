@@ -1,4 +1,4 @@
-"""Results of runs of the queue, in the one form of FastTrees' and Treeformer's result files."""
+"""Results of the queue's runs, in the form that the result files of FastTrees and Treeformer share."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_trees_of_several_layers_are_named_with_their_convention() -> None:
 
 
 def test_models_of_one_program_become_result_files(tmp_path: Path) -> None:
-    """The program of sizes makes all models in one run; its table has them in its order again."""
+    """The program `sizes` trains all models in one run; the table from its result files has the same order."""
     seed_figures = [{"parameters": 8, "test": 40.0 + seed, "new": 0.5} for seed in (2, 3)]
     rows = [{"model": title, "depth": 2, "H": height, "found": seed_figures}
             for title, height in (("Transformer", None), *(("Treeformer, paper", h) for h in (10, 0)))]  # fmt: skip
@@ -124,7 +124,7 @@ def test_models_of_one_program_become_result_files(tmp_path: Path) -> None:
 
 
 def test_every_small_run_has_three_seeds_and_a_table() -> None:
-    """But the pre-training, from which the runs of GLUE start."""
+    """The exception is the pre-training from which the runs of GLUE start."""
     runs = [run for run in SMALL_RUNS if run.task and run is not PRETRAINED]
     models = {(run.task, run.model) for run in runs}
     assert {(run.task, run.model, run.seed) for run in runs} == {(*model, seed) for model in models for seed in SEEDS}
@@ -158,7 +158,7 @@ def test_a_table_has_means_differences_and_what_is_not_run(monkeypatch: pytest.M
 
 
 def test_result_files_have_one_form() -> None:
-    """Every field is there, and what is not known says where it comes from."""
+    """Every file has all fields; a result without a commit has a note that says where it comes from."""
     for result in read_task_results(FOLDER):
         assert [name for name in result if name in FIELDS] == list(FIELDS), result["task"]
         assert result["measures"] and result["commands"] and "/" in result["task"]

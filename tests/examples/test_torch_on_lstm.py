@@ -1,4 +1,4 @@
-"""The training of the bridge's example has the losses of Grove's own loop."""
+"""The example of the bridge to PyTorch has the same losses as Grove's own training loop."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_the_tour() -> None:
     executed = NotebookClient(executed, timeout=300, resources={"metadata": {"path": str(ROOT)}}).execute()
     new_pictures, old_pictures = pictures(executed), pictures(notebook)
     assert new_pictures.keys() == old_pictures.keys() and len(new_pictures) >= 6
-    for k in list(new_pictures)[:2]:  # the tree and its mask; other pictures follow from a training
+    for k in list(new_pictures)[:2]:  # a tree and its mask; the others depend on a training
         assert new_pictures[k] == old_pictures[k], (
             "a picture has changed: .venv/bin/jupyter execute --inplace examples/tour.ipynb"
         )

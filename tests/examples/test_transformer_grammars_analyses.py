@@ -1,4 +1,4 @@
-"""The analyses of Transformer Grammars, shortened to seconds: tables, pictures, and the arithmetic below them."""
+"""The analyses of Transformer Grammars, shortened to seconds: tables, pictures, and the arithmetic behind them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHORT = [*SIZE, "--sentences", "200", "--test", "3", "--changed", "2", "--pairs"
 
 
 def written(out: Path, program: str) -> dict[str, Any]:
-    """Return the result file of a program, whose table and picture must be there, too."""
+    """Return the content of a program's result file, after a check of the file, the picture and the table."""
     result = json.loads((out / f"{program}.json").read_text())
     assert result["analysis"] == program and result["hours"] > 0
     assert {"commit", "seeds", "options", "data", "machine"} <= result.keys()
@@ -44,7 +44,7 @@ def written(out: Path, program: str) -> dict[str, Any]:
 
 
 def trees_of(out: Path) -> list[str]:
-    """Write the files of a treebank of generated English without tags, and return the option that names them."""
+    """Write the files of a treebank of generated English without tags, and return the options that read it."""
     out.mkdir()
     for seed, (split, count) in enumerate({"train": 60, "valid": 4, "test": 4}.items()):
         (out / f"{split}.trees").write_text("".join(f"{tree}\n" for tree in ENGLISH.sample(count, seed)))
@@ -62,7 +62,7 @@ def test_hybrids(tmp_path: Path) -> None:
     table = (tmp_path / "hybrids.md").read_text().splitlines()
     assert len(table) == 11 and table[0].endswith("| perplexity, upper bound | agreement, % |")
     before = (tmp_path / "tg-2.2-0" / METRICS).read_bytes()
-    assert hybrids.main(["--out", str(tmp_path), *SHORT]) == rows  # complete: nothing is trained or asked again
+    assert hybrids.main(["--out", str(tmp_path), *SHORT]) == rows  # complete: nothing is trained or scored again
     assert (tmp_path / "tg-2.2-0" / METRICS).read_bytes() == before
 
 
@@ -104,7 +104,7 @@ def test_ensembles(tmp_path: Path) -> None:
 
 
 def test_ensembles_on_suites(tmp_path: Path) -> None:
-    """Figure 7: the suites' score of mixtures and of products beside their perplexity."""
+    """As in Figure 7, mixtures and products have a score on suites beside their perplexity."""
     suite = write_suite(tmp_path / "suite.json", [("the dog sleeps .".split(), "the dog sleep .".split())])
     small = ["--seeds", "2", "--products", "1", "--suites", str(suite), "--beam", "4", "--layers", "1", "--heads", "1"]
     results = ensembles.main(["--out", str(tmp_path / "out"), *SHORT, *small])
@@ -152,10 +152,10 @@ def test_evolution(tmp_path: Path) -> None:
 def test_real_trees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = trees_of(tmp_path / "trees")
     rows = hybrids.main(["--out", str(tmp_path / "out"), *SHORT, *data, "--vocabulary-size", "40", "--layers", "1"])
-    assert "all words and labels of 0 of 10 pairs" in capsys.readouterr().out  # of so small a vocabulary
+    assert "all words and labels of 0 of 10 pairs" in capsys.readouterr().out  # the vocabulary is small
     assert all(figures.keys() == {"perplexity"} for row in rows for figures in row["found"])
     before = (tmp_path / "out" / "tg-2-0" / "vocabulary.json").read_bytes()
-    with pytest.raises(TrainingError):  # which leaves what is there
+    with pytest.raises(TrainingError):  # existing files stay
         hybrids.main(["--out", str(tmp_path / "out"), *SHORT, *data, "--vocabulary-size", "60", "--layers", "1"])
     assert (tmp_path / "out" / "tg-2-0" / "vocabulary.json").read_bytes() == before
     files = {f"trees/{split}.trees" for split in ("train", "valid", "test")}
@@ -163,7 +163,7 @@ def test_real_trees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_proposals_without_tags_beside_trees_with_tags(tmp_path: Path) -> None:
-    """The proposals of a parser have no tags: constituents of one word are theirs, and stay."""
+    """A parser's proposals have no tags: their nodes over one word are constituents, and are not dropped as tags."""
     trees = list(ENGLISH.sample(5, 0))
     texts = {"test.trees": [with_tags(tree, ["X"] * len(words(tree))) for tree in trees], "proposals.trees": trees}
     for name, of_file in texts.items():
@@ -180,7 +180,7 @@ DOCUMENT = "(DOC (S (NP the bird) (VP sings)) (S (NP the cat) (VP sees (NP the b
 
 
 def test_regression_design_of_two_sentences() -> None:
-    """the bird sings | the cat sees the bird: "the" is first nowhere, then only in the sentence before, then here."""
+    """the bird sings | the cat sees the bird: "the" has occurred nowhere, in the first sentence, in the second."""
     [tree] = read_trees([DOCUMENT])
     vocabulary = build([tree])
     case = regressions.context_of(vocabulary.encode(tree), vocabulary)
@@ -190,14 +190,14 @@ def test_regression_design_of_two_sentences() -> None:
     assert columns.T.tolist() == [[0, 0, 0, 1, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 1, 1, 0, 0]]
     sentence = tree.children[1]
     assert isinstance(sentence, Tree)
-    alone = regressions.context_of(vocabulary.encode(sentence), vocabulary)  # without what was before it
+    alone = regressions.context_of(vocabulary.encode(sentence), vocabulary)  # without the sentence before it
     assert alone.tolist() == [2, 2, 2, 1, 2]
     columns, names = regressions.design(regressions.CONTEXTS, alone)
     assert names == ["InContextCurSentence", "NotInContext"] and columns.shape == (5, 2)
 
 
 def test_places_of_earlier_terminals() -> None:
-    """A word of a constituent that was closed is on the stack no more, of an open one it is."""
+    """A word of a closed constituent is no longer on the stack; a word of an open constituent is."""
     [tree] = read_trees(["(S (NP the bird) saw (NP the bird (PP by (NP the bird)) saw bird))"])
     vocabulary = build([tree])
     assert regressions.place_of(vocabulary.encode(tree), vocabulary).tolist() == [2, 2, 2, 1, 1, 2, 0, 0, 0, 0]
@@ -218,7 +218,7 @@ def test_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert {*coefficients, *fits[name]["absent"]} == set(variables)
         assert sum(one["terminals"] for one in coefficients.values()) == fits[name]["rows"]
         centre = sum(one["terminals"] * one["estimate"] for one in coefficients.values()) / fits[name]["rows"]
-        assert isclose(centre, fits["mean"], abs_tol=1e-9)  # coefficients are the means of their cases
+        assert isclose(centre, fits["mean"], abs_tol=1e-9)  # a coefficient is the mean of its case
         tg, txl_cc = fits[name]["means"]["tg"], fits[name]["means"]["txl_cc"]
         assert all(isclose(tg[case][0] - txl_cc[case][0], one["estimate"]) for case, one in coefficients.items())
     written(tmp_path, "regressions")
@@ -258,7 +258,7 @@ def test_the_grammars_trees_are_all_there() -> None:
     together = sentence_logp([exactness.AMBIGUOUS.tree_logp(tree) for tree in trees])
     assert isclose(together, exactness.AMBIGUOUS.sentence_logp(sentence))
     trees = exactness.labelled_trees(["a", "b", "c"], ["X", "Y"])
-    assert len(trees) == len(set(trees)) == 2 * (27 + 2 * 18 * 3)  # all bare or labelled, or two of them together first
+    assert len(trees) == len(set(trees)) == 2 * (27 + 2 * 18 * 3)  # words bare or labelled, or first two of them joined
 
 
 def test_bounds_fall_to_the_exact_value(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def phrases(tree: Tree) -> list[Tree]:
 
 
 def test_targets(tmp_path: Path) -> None:
-    """The words of the source; a phrase stays together; and the verb comes last."""
+    """A target has the words of its source; the words of a phrase stay together, and the verb comes last."""
     trees = list(ENGLISH.sample(50, 1))
     head_final.write_pairs(tmp_path, "x", trees)
     sources, targets = ((tmp_path / f"x.{name}").read_text().splitlines() for name in ("english", "final"))

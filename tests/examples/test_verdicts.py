@@ -21,8 +21,8 @@ RESULTS, PAGE = PAGES
 @pytest.mark.parametrize(
     ("better", "worse", "verdict"),
     [
-        ([6.0, 8.0], [1.0, 3.0], "open"),  # 5 less 6.08 by hand
-        ([7.1, 9.1], [1.0, 3.0], "confirmed"),  # 6.1 less 6.08
+        ([6.0, 8.0], [1.0, 3.0], "open"),  # by hand: 5 +- 6.08
+        ([7.1, 9.1], [1.0, 3.0], "confirmed"),  # 6.1 +- 6.08
         ([1.0, 3.0], [7.1, 9.1], "refuted"),
         ([1.0, 3.0], [7.0], "open: one seed, no interval"),
         ([1.0, 3.0], [7.0, 7.0], "open: equal values, no interval"),
@@ -88,13 +88,13 @@ def test_a_bound_above_an_exact_value_shows_nothing() -> None:
         ("Table 1, perplexity", "TG before TXL (terminals)"): "confirmed",
         ("Table 1, F1", "TG before TXL (CC)"): "confirmed",
     }
-    assert [row[6] for row in rows] == ["3 of 6", "0 of 6", "3 of 6", "3 of 6"]  # the last of TG is its best
+    assert [row[6] for row in rows] == ["3 of 6", "0 of 6", "3 of 6", "3 of 6"]  # TG is best at its last step
     valid = [result | {"split": "valid"} for result in results]
-    assert verdicts("transformer_grammars", valid, []).count("\n") == 1  # the variants of Table 2 are not among them
+    assert verdicts("transformer_grammars", valid, []).count("\n") == 1  # Table 2 has no verdict
 
 
 def test_an_estimate_above_an_exact_value_shows_nothing() -> None:
-    """Where the draws miss trees that are probable to the model, it is too high."""
+    """An estimate is too high if the draws miss trees that are probable by the model."""
     seeds = ((0, 0.0), (1, 0.1), (2, 0.2))
     results = [grammar("tg", seed, 30 + more, 80) for seed, more in seeds]
     for (_, more), result in zip(seeds, results, strict=True):
@@ -110,7 +110,7 @@ def test_an_estimate_above_an_exact_value_shows_nothing() -> None:
 
 
 def test_items_of_syntaxgym_decide_over_one_seed() -> None:
-    """Of two suites of 40 items TG has 3 / 4 and all right, TXL (CC) a half; skipped items of either do not count."""
+    """In two suites of 40 items, TG has 3 / 4 and all right, TXL (CC) half; items that either skips do not count."""
     answers = {"tg": ("1110" * 10, "-111" * 10), "txl_cc": ("1010" * 10, "10-0" * 10)}
     suites = {model: {"mean": 0.5, "answers": dict(zip(("npi", "cleft"), of, strict=True))}
               for model, of in answers.items()}  # fmt: skip
@@ -150,7 +150,7 @@ def test_most_claims_have_figures_of_the_paper() -> None:
 
 
 def by_hand(text: str) -> str:
-    """Return what is not between the comments of a table."""
+    """Return the text outside of generated tables, which stand between two comments."""
     return re.sub(r"<!-- table [^>]*-->.*?<!-- end -->", "", text, flags=re.DOTALL)
 
 
@@ -174,7 +174,7 @@ def test_the_page_is_linked() -> None:
 
 
 def test_two_single_models_have_an_interval_over_the_examples() -> None:
-    """Of 100 pairs 40 differ, 30 for one model: 1.96 times the root of (40 - 20 * 20 / 100) / 99, times 10, is 11.8."""
+    """40 of 100 pairs differ, 30 for one model: 1.96 * 10 * sqrt((40 - 20 * 20 / 100) / 99) = 11.8 to each side."""
     answers = {"conv_fasttrees": "f" * 10 + "0" * 15, "fasttrees": "8" * 10 + "8" * 10 + "0" * 5}
     equal = {str(length): {"pairs": 100, "right": ("f" if length < 10 else "0") * 25 + "0"} for length in range(7, 13)}
     results = [result for model, right in answers.items()
@@ -184,10 +184,10 @@ def test_two_single_models_have_an_interval_over_the_examples() -> None:
     assert (row[3], row[-1]) == ("+20.00 (+8.18 to +31.82)", "one seed: confirmed")
     row, _ = logic_rows([result | {"still_improving": True} for result in results])
     assert row[-2:] == ["2 of 2", "one seed: confirmed so far"]
-    row, _ = logic_rows(results, "10 to 12")  # of 300 pairs the same differ: the root of (40 - 20 * 20 / 300) / 299
+    row, _ = logic_rows(results, "10 to 12")  # 300 pairs, of which the same differ: sqrt((40 - 20 * 20 / 300) / 299)
     assert (row[3], row[-1]) == ("+6.67 (+2.60 to +10.74)", "one seed: confirmed")
     assert logic_rows(results, "7 to 12")[0][3] == "+3.33 (+1.28 to +5.38)"
-    row, _ = logic_rows([*results, results[0] | {"seed": 1, "answers": results[1]["answers"]}])  # a seed of one model
+    row, _ = logic_rows([*results, results[0] | {"seed": 1, "answers": results[1]["answers"]}])  # one model has seed 1
     assert row[3:5] + row[-1:] == ["+10.00 (+0.00 to +31.82)", "2, 1", "one seed: open"]
     row, _ = logic_rows([results[0] | {"seed": 1}, results[1]])
     assert row[-1] == "one seed: confirmed"

@@ -1,1 +1,1 @@
-"""Tests of the house: imports, pages, links, the README."""
+"""Tests of the repository itself: imports, names, pages, links, READMEs, installation."""

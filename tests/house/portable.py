@@ -1,8 +1,8 @@
-"""Run the suite under the kernels of other processors, and print a table: `python -m tests.house.portable`.
+"""Run the suite with the kernels of other processors, and print a table: `python -m tests.house.portable`.
 
-OpenBLAS, NumPy and Numba choose their kernels by the processor. Every setting makes one of them choose as on another
-one, with an empty Numba cache; what follows goes to pytest (`-k norm`, `accel/verify/test_values.py`). The exit status
-is 1 if any test fails in any setting.
+OpenBLAS, NumPy and Numba choose their kernels by the processor. Each setting makes one of them choose as on another
+processor, with an empty Numba cache. All arguments go to pytest (`-k norm`, `accel/verify/test_values.py`). The exit
+status is 1 if any test fails in any setting.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AVX2, AVX512 = ("X86_V3", "AVX2"), ("X86_V4", "AVX512")  # NumPy 2.4 and newer, 
 
 @dataclass(frozen=True)
 class Setting:
-    """Environment variables, and the instructions without which the processor cannot run their kernels."""
+    """Environment variables, and the instruction sets that the processor needs for the kernels that they choose."""
 
     name: str
     variables: dict[str, str] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Setting:
 
 
 def settings(features: list[str]) -> list[Setting]:
-    """Return every setting; `features` are the instruction sets for which NumPy has kernels that run here."""
+    """Return every setting; `features` are the instruction sets for which NumPy has kernels and which are available."""
     wide = [name for name in features if name.startswith(AVX512)]
     return [
         Setting("as it is"),
@@ -47,7 +47,7 @@ def settings(features: list[str]) -> list[Setting]:
 
 
 def run(setting: Setting, arguments: list[str]) -> tuple[int, str]:
-    """Return the exit status of pytest and its output."""
+    """Run pytest with a setting; return its exit status and its output."""
     clean = {name: value for name, value in os.environ.items() if name not in CHOICES}
     with tempfile.TemporaryDirectory() as cache:
         environment = clean | dict.fromkeys(THREADS, "1") | {"NUMBA_CACHE_DIR": cache} | setting.variables
@@ -57,7 +57,7 @@ def run(setting: Setting, arguments: list[str]) -> tuple[int, str]:
 
 
 def counted(printed: str, outcome: str) -> int:
-    """Return a number of pytest's last line.
+    """Return the number of tests with this outcome, from the last line that pytest printed.
 
     >>> counted("4 failed, 4463 passed, 127 skipped in 392.81s", "passed")
     4463

@@ -1,18 +1,18 @@
-"""A snapshot of everything that the project computes on small data, to be the same bit for bit when code has moved.
+"""A snapshot of everything that the project computes on small data, to check that refactoring changes no bit.
 
     python -m tests.house.snapshot record DIRECTORY [--only NAME ...] [--list]
     python -m tests.house.snapshot compare OLD NEW
 
-`record` trains every model for 20 steps, runs every command on the results, and writes a file of JSON for every case
-of `tests.house.snapshot_cases`: what a command prints, the files that it writes, of a checkpoint a digest and the first
-numbers of every tensor (Adam's moments are there, so the gradients of all steps are), and of every model the loss and
-the gradients of two batches in float32 and float64. Times and the names of folders are left out. `compare` prints every
-case that differs with the first place where it does, and ends with 1 if there is one.
+`record` trains every model for 20 steps, runs every command on the results, and writes a JSON file for every case of
+`tests.house.snapshot_cases`. It has what a command prints and the files that it writes; for a checkpoint, a digest and
+the first numbers of every tensor (also of Adam's moments, which depend on the gradients of all steps); and for every
+model the loss and the gradients of two batches in float32 and float64. Times and names of folders are left out.
+`compare` prints every case that differs, with the first difference; its exit status is 1 if there is any.
 
-Both snapshots are to be recorded on one machine, with the same versions of the libraries: another processor may round
-otherwise. `--only` takes patterns such as `gradients/*`; the runs that a case needs are made, too. All cases take about
-80 s of one core, and four minutes more where kernels have to be compiled first. Names of modules of `accel` stand in
-`tests.house.snapshot_models`, and nowhere else but for `accel.cli`.
+Record both snapshots on one machine, with the same versions of the libraries: another processor may round otherwise.
+`--only` takes patterns such as `gradients/*`; the runs that a case needs are made, too. All cases take about 80 s of
+one core, and four minutes more if kernels have to be compiled first. Except for `accel.cli`, the names of modules of
+`accel` are only in `tests.house.snapshot_models`.
 """
 
 from __future__ import annotations
@@ -134,18 +134,18 @@ def _start(case: Any, folder: Path, out: io.StringIO, err: io.StringIO, content:
 
 
 def files_of(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return the files in a folder, each with its time of change and its size."""
+    """Return the files in a folder, each with its time of change and its size in bytes."""
     paths = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.stat().st_size) for path in paths}
 
 
 def plain(text: str, folder: Path) -> list[str]:
-    """Return the lines of a text, without the name of the folder."""
+    """Return the lines of a text, with @ in the place of the folder's name."""
     return text.replace(str(folder), "@").splitlines()
 
 
 def read_file(path: Path, folder: Path) -> Any:
-    """Return the contents of a file: text by lines, tensors by their digests, and of metrics all but the clock."""
+    """Return the contents of a file: lines of text, digests of tensors, metrics without times."""
     data = path.read_bytes()
     if path.name == "metrics.jsonl":
         lines = map(json.loads, data.decode().splitlines())
@@ -157,7 +157,7 @@ def read_file(path: Path, folder: Path) -> Any:
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """Return the tensors of a safetensors file, and the metadata without the names of modules."""
+    """Return the tensors of a safetensors file, and its metadata without names of modules."""
     from safetensors import safe_open
 
     with safe_open(path, framework="np") as file:
@@ -187,7 +187,7 @@ def described(value: Any) -> Any:
 
 
 def compare(old: Path, new: Path) -> int:
-    """Print every case that differs, with the first place where it does."""
+    """Print every case that differs, with the first difference; return 1 if there is any."""
     names = sorted({path.relative_to(folder) for folder in (old, new) for path in folder.rglob("*.json")})
     if not names:
         raise SystemExit(f"{old}, {new}: no snapshots")

@@ -1,6 +1,6 @@
-"""The cases of the snapshot, a table: a name, and a command line in which `@/` is the folder of the case's files.
+"""The cases of the snapshot: a name, and a command line in which `@/` is the folder of the case's files.
 
-A training writes to `@/runs/` and its own name; whatever names that folder needs the training.
+A training writes to `@/runs/NAME`; a case whose command names this folder needs the training.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STEPS = ("--steps", "20")
 
 @dataclass(frozen=True)
 class Case:
-    """What is run, by a command or by a function of the folder and the arguments."""
+    """A command to run, or a function of the folder and the arguments."""
 
     name: str
     arguments: tuple[str, ...] = ()
@@ -30,18 +30,18 @@ class Case:
 
     @property
     def needs(self) -> set[str]:
-        """The cases that must have run before."""
+        """The names of cases that must run before this one."""
         runs = set(re.findall(r"@/runs/(\w+)", " ".join(self.arguments))) - {self.name}
         return {f"{run}" for run in runs} | set(self.more)
 
 
 def settings(text: str) -> tuple[str, ...]:
-    """Return options that set every `name=value` of a text."""
+    """Return the options that set every `name=value` of a text."""
     return tuple(part for setting in text.split() for part in ("--set", setting))
 
 
 def training(task: str, files: str, options: str, changes: str) -> tuple[str, ...]:
-    """Return a training of 20 steps without the folder of its run."""
+    """Return the command line of a training of 20 steps, without `--out`."""
     return ("train", "--task", task, *files.split(), *STEPS, *options.split(), *settings(changes))
 
 

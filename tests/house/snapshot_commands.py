@@ -1,6 +1,6 @@
 """The commands of the snapshot: a name, and a command line with the runs that it reads.
 
-`RUN` stands for `--checkpoint @/runs/` and the name after it.
+`RUN NAME` stands for `--checkpoint @/runs/NAME`.
 """
 
 from __future__ import annotations

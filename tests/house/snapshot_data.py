@@ -1,4 +1,4 @@
-"""The files that the cases of the snapshot read: small, drawn from a seed, made without any module of the project."""
+"""The files that the snapshot reads: small, drawn from a seed, and made without any module of the project."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADER = "template\tcase\tgood\tbad\tthird\n"
 
 
 def noun_phrase(draw: Random, depth: int, tagged: bool) -> str:
-    """Return a noun phrase in brackets; some are followed by a phrase or a clause."""
+    """Return a noun phrase in brackets; sometimes a phrase or a clause follows the noun."""
     words = [("DT", draw.choice(("the", "a"))), ("JJ", draw.choice(("", "", "small", "old")))]
     words.append(("NN", draw.choice(NOUNS)))
     inside = " ".join(f"({tag} {word})" if tagged else word for tag, word in words if word)
@@ -39,7 +39,7 @@ def verb_phrase(draw: Random, depth: int, tagged: bool) -> str:
 
 
 def sentences(count: int, seed: int, tagged: bool = False) -> list[str]:
-    """Return trees in brackets."""
+    """Return `count` random trees in brackets."""
     draw, stop = Random(seed), "(. .)" if tagged else "."
     return [
         f"(S {noun_phrase(draw, 0, tagged)} {verb_phrase(draw, 0, tagged)} {stop})" for _ in range(count)
@@ -47,7 +47,7 @@ def sentences(count: int, seed: int, tagged: bool = False) -> list[str]:
 
 
 def words_of(tree: str) -> list[str]:
-    """Return the words of a tree without tags."""
+    """Return the words of a tree, without its labels."""
     return [part.rstrip(")") for part in tree.split() if not part.startswith("(")]
 
 
@@ -57,7 +57,7 @@ def write(path: Path, lines: list[str] | Iterator[str]) -> None:
 
 
 def proposals(tree: str, seed: int) -> list[str]:
-    """Return the tree and three others over its words."""
+    """Return the tree, and three random trees over its words."""
     words, draw = words_of(tree), Random(seed)
     trees = [tree]
     for _ in range(3):
@@ -98,7 +98,7 @@ def write_texts(folder: Path) -> None:
 
 
 def formula(draw: Random, size: int) -> str:
-    """Return a formula of so many operators."""
+    """Return a random formula with `size` operators."""
     if size == 0:
         return draw.choice("abcdef")
     if draw.random() < 0.3:
@@ -108,7 +108,7 @@ def formula(draw: Random, size: int) -> str:
 
 
 def write_classes(folder: Path) -> None:
-    """Write the classifiers' files; labels are drawn, too."""
+    """Write the files for the classifiers; their labels are random, too."""
     draw = Random(21)
     for part, longest, count in (("train", 7, 80), ("test", 13, 9)):
         for n in range(longest):
@@ -135,7 +135,7 @@ def write_classes(folder: Path) -> None:
 
 
 def write_pairs(folder: Path) -> None:
-    """Write sequences that become other sequences, among them one of more than 256 words."""
+    """Write pairs of sequences, one of them with more than 256 words."""
     draw = Random(31)
 
     def drawn(most: int) -> list[str]:
@@ -169,7 +169,7 @@ def write_pairs(folder: Path) -> None:
 
 
 def write_suites(folder: Path) -> None:
-    """Write the files of SyntaxGym and of minimal pairs."""
+    """Write files of SyntaxGym and of minimal pairs."""
     texts = [words for words in map(words_of, sentences(90, 41)) if len(words) < 8][:8]
     items = [
         {"item_number": number, "conditions": [

@@ -1,6 +1,6 @@
-"""What the command line does not reach: losses and gradients in float64, other backends, and generated data.
+"""Results that no command prints: losses and gradients in float64, other backends, and generated data.
 
-All names of modules that the snapshot needs beside `accel.cli` are here.
+Except for `accel.cli`, all names of modules of `accel` that the snapshot needs are in this file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DROPOUT_SEED = 7
 
 
 def gradients(folder: Path, arguments: list[str], backend: str, dtype: str) -> dict[str, Any]:
-    """Return loss and gradients of the first batches of a training, without dropout and with it, and the scores."""
+    """Return losses and gradients of a training's first batches, without and with dropout, and log-probabilities."""
     parser = argparse.ArgumentParser()
     train.add_arguments(parser)
     out = str(folder / "gradients" / f"{backend}-{dtype}")

@@ -23,7 +23,7 @@ STATES = {
     "not run": r"not run: `[^`]+`",
     "open": r"open",
 }
-"""The states of an item of a paper, each with the pattern of its cell."""
+"""The states of an item of a paper, each with a pattern for its cell in the table."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Clause:
     text: str
 
     def line(self, name: str) -> list[str]:
-        """Return the words in backquotes after `name:`, up to the next named line or an empty one."""
+        """Return the words in backquotes after `name:`, up to the next named line or an empty line."""
         match = re.search(rf"^{name}:((?:.|\n)*?)(?=\n\n|\n[A-Z]\w+:|\Z)", self.text, re.MULTILINE)
         return re.findall(r"`([^`]+)`", match.group(1)) if match else []
 
@@ -50,7 +50,7 @@ def clauses() -> list[Clause]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the names by which links reach the headings of a page."""
+    """Return the anchors of a page's headings, as links name them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     texts = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
     return {re.sub(r"[^\w\- ]", "", text).replace(" ", "-") for text in texts}
@@ -58,7 +58,7 @@ def anchors(page: Path) -> set[str]:
 
 @dataclass(frozen=True)
 class Item:
-    """An item of a paper: a row of specs/coverage.md, as Markdown."""
+    """An item of a paper: one row of specs/coverage.md, in Markdown."""
 
     paper: str
     section: str
@@ -68,7 +68,7 @@ class Item:
 
     @property
     def kind(self) -> str:
-        """The state without what follows it; an empty text for an unknown one."""
+        """The state without its link or command; empty if it is no known state."""
         return next((name for name, pattern in STATES.items() if re.fullmatch(pattern, self.state)), "")
 
 
@@ -82,7 +82,7 @@ def items() -> list[Item]:
 
 
 def counts() -> str:
-    """Return a table of how many items of each paper are in which state."""
+    """Return a table with the number of items in each state, for each paper."""
     rows = items()
     lines = [f"| paper | items | {' | '.join(STATES)} |", "|---" + "|---:" * (1 + len(STATES)) + "|"]
     for paper in dict.fromkeys(row.paper for row in rows):
@@ -92,7 +92,7 @@ def counts() -> str:
 
 
 def backends_of(name: str) -> str:
-    """Return the fast files that define a function of that name."""
+    """Return links to the files of the fast backends that define a function of this name."""
     links = []
     for backend in ("cpu", "cuda"):
         for path in sorted((ROOT / "accel" / backend).rglob("*.py")):
@@ -102,7 +102,7 @@ def backends_of(name: str) -> str:
 
 
 def linked(code: str) -> str:
-    """Return a name of the reference as a link from the index to its file."""
+    """Return a link to the file of a name in the reference, as the index has it."""
     return f"[`{code}`](../{code.rpartition('.')[0].replace('.', '/')}.py)"
 
 
@@ -123,7 +123,7 @@ def index() -> str:
 
 
 def manifest() -> dict[str, object]:
-    """Return what a reader of the vectors must know first: format, version, tolerances, and the files."""
+    """Return what a reader of the vectors needs first: format, version, tolerances, and the files."""
     folder = SPECS / "vectors"
     files = sorted(str(path.relative_to(folder)) for path in folder.glob("*/*/*.json"))
     return {"format": "grove-vectors", "version": 1, "relative": 1e-10, "absolute": 1e-12, "files": files}

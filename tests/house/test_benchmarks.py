@@ -1,4 +1,4 @@
-"""What the benchmarks measure: the products of a step and nothing else, and times without what is inside."""
+"""What the benchmarks measure: exactly the products of a step, and times of functions without those they call."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ SETTING = Setting("tiny", (4, 6), 3, 2, {}, 0, {}, chunk_size=3)
 
 
 def test_the_products_of_a_recurrence_are_those_of_all_its_steps() -> None:
-    """Inputs to gates, hidden states to gates, and for each the gradients of both factors: two sequences, three steps.
+    """Products of a step with two sequences of three steps, forward and for both factors' gradients.
 
-    The first step has no hidden state, and no gradient of one is needed before it.
+    They are inputs to gates, and hidden states to gates. The first step has no hidden state before it, and needs no
+    gradient of one.
     """
     products, run = Products(), Run("on_lstm", SETTING)
     with products.recorded():
@@ -50,7 +51,7 @@ def test_every_stage_names_functions_of_the_backend() -> None:
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="Nehalem is a processor of x86-64")
 def test_the_kernels_of_the_blas_are_named() -> None:
-    """Figures depend on them: another name in OPENBLAS_CORETYPE may halve the speed of all products."""
+    """Figures depend on them: another OPENBLAS_CORETYPE may halve the speed of all products."""
     program = "from benchmarks.run import blas_kernels; print(blas_kernels())"
     kernels = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True,

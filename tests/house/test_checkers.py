@@ -1,4 +1,4 @@
-"""The measurement of rules: what each rule is, what wrong kernels are made of, and what right ones add."""
+"""The measurement of checking rules: each rule, the wrong kernels, and the orders in which right kernels add."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_rules_are_those_of_their_sources() -> None:
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_sums_in_every_order(name: str) -> None:
-    """The arrays of a right kernel give NumPy's sums and products, but for their rounding."""
+    """The arrays of right kernels give NumPy's sums and products, up to rounding."""
     x, y = np.random.default_rng(0).standard_normal((2, 5, 13)).astype(np.float32)
     a, b = (reference_in(name).xp.asarray(z) for z in (x, y))
     for result, expected in [

@@ -1,4 +1,4 @@
-"""The list of the papers' items: its links, the names and options it gives, its states and counts are right."""
+"""In the list of the papers' items, links, names, options, states and counts are right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALLS = sorted({call for item in ITEMS for call in re.findall(r"`([^`]+ [^`]+)`"
 
 
 def defined_in(path: Path) -> set[str]:
-    """Return the functions, classes, and names assigned to at the top of a Python file."""
+    """Return the names of functions, classes and variables defined at the top level of a Python file."""
     names: set[str] = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -32,7 +32,7 @@ def defined_in(path: Path) -> set[str]:
 
 
 def test_states() -> None:
-    """Every state is a known one; what is as printed has a place; an item has one row."""
+    """Every state is known, an item that is "as printed" names a place, and no item has two rows."""
     for item in ITEMS:
         assert item.kind, f"{item.section}, {item.item}: {item.state!r} is no state of an item"
         assert item.where or item.kind != "as printed", f"{item.section}, {item.item}: as printed, but where?"
@@ -41,7 +41,7 @@ def test_states() -> None:
 
 @pytest.mark.parametrize(("text", "target"), sorted(set(LINKS)), ids=lambda x: x)
 def test_links_name_what_is_there(text: str, target: str) -> None:
-    """Names of code are defined in the file; clauses and lettered points stand on the page."""
+    """Names of code are defined in the linked file; clauses and lettered points are on the linked page."""
     if target.startswith("https://"):
         return
     path = (SPECS / target.partition("#")[0]).resolve()
@@ -62,7 +62,7 @@ def test_commands_have_the_options_that_are_named(call: str) -> None:
 
 
 def test_needs_name_a_command() -> None:
-    """The command of an item that needs data or weights is one that the test above has asked."""
+    """An item that needs data or weights gives a command of grove or of a Python module."""
     for item in ITEMS:
         if item.kind.startswith("needs"):
             assert re.search(r"`(?:grove|python -m) [^`]+`$", item.state), item

@@ -1,4 +1,4 @@
-"""The page of predicted times is what its program writes, and the counts under it are right where they can be known."""
+"""The page of predicted times is what its program writes, and its counts are right where they can be computed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def test_the_page_is_what_the_program_writes() -> None:
 
 
 def test_the_tables_of_the_readme_are_those_of_the_reports() -> None:
-    """The second report: plain kernels, PyTorch. The first: plain, fast, with a graph, in bf16; PyTorch; the CPU."""
+    """The tables have the times of the second report and of the first one.
+
+    From the second: plain kernels and PyTorch. From the first: plain, fast, with a graph, in bf16; PyTorch; the CPU.
+    """
     text = (gpu_model.FOLDER / "README.md").read_text(encoding="utf-8").partition("\n## On a GPU\n")[2]
     lines = (line.strip("| ").split(" | ") for line in text.partition("\n## ")[0].splitlines())
     rows = [row for row in lines if row[0] in gpu_steps.table()]
@@ -47,7 +50,7 @@ def test_the_tables_of_the_readme_are_those_of_the_reports() -> None:
 
 
 def fastest_peer(report: Report, name: str) -> float | None:
-    """Return the milliseconds of PyTorch's fastest form of the same step, None if none was timed."""
+    """Return the milliseconds of PyTorch's fastest form of the step; None if none was timed."""
     peers = {row: peer for row, peer in report["peers"].items() if row.startswith(f"{name} | ") and "float32" in row}
     same = [1e3 * peer["step"] for row, peer in peers.items() if "nn.LSTM" not in row and "step" in peer]
     return min(same, default=None)
@@ -81,7 +84,10 @@ def test_the_counts_are_those_of_a_small_program(stand_in: ModuleType) -> None:
 
 
 def test_the_products_of_a_grammar_are_those_of_its_shapes(stand_in: ModuleType) -> None:
-    """Four weights of width d and two of the feed-forward layer, thrice; the relative positions, and the vocabulary."""
+    """They are three times those of the layers' weights, plus relative positions and vocabulary.
+
+    A layer has four weights of d x d and two of d x d_ff.
+    """
     step = gpu_steps.grammar(0, stand_in, True)
     config, batch = step.config, step.batches[0]
     d, n, positions = config.d_model, len(batch.ids), int(np.diff(batch.key_offsets).max())

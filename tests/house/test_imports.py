@@ -1,4 +1,4 @@
-"""Who may import what: the oracle shares nothing with the code it judges."""
+"""Which packages may import which: for example, the reference imports nothing of the code that it checks."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ FLOORS = (
     ("tasks",),
     ("commands",),
 )
-"""The rooms of accel/, floor by floor: data pass them from the first to the last, and imports go the other way.
+"""The packages of accel/ ("rooms") by level ("floor"): a package may import only from packages on earlier floors.
 
-Two files lie above the rest of their room, `accel/trained/interface.py` and its `scorer.py`: what a model can do, for
-Python. The room's `__init__.py` has the function that opens it.
+`accel/trained/interface.py` and its `scorer.py` are above the rest of their package: they are the Python interface of a
+trained model. The package's `__init__.py` has the function that opens one.
 """
 DOOR = ("accel.trained.__init__", "accel.trained.interface")
 ABOVE = {"accel.trained.interface", "accel.trained.scorer"}
 DOORS = ROOT / "accel" / "trained", ROOT / "accel" / "torch"
-"""Folders whose `__init__.py` gives what users import."""
+"""Folders whose `__init__.py` has names that users import."""
 BESIDE = {("scoring", "parsing")}
-"""Who may import from a room on the same floor."""
+"""Pairs (importing package, imported package) that are allowed on the same floor."""
 WITHOUT_FAST_TWIN = {"refimpl.trees", "refimpl.transformer_grammars.marginal"}
 
 
 def imports(path: Path) -> set[str]:
-    """Return the modules that a file imports, anywhere in it."""
+    """Return the modules that a file imports, at any place in it."""
     modules = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -72,7 +72,7 @@ def test_fast_code_does_not_import_its_oracle(path: Path) -> None:
 
 
 def room_of(name: str) -> str:
-    """Return the room of `accel/` in which a module of that name lives."""
+    """Return the package of `accel/` in which the module of this name is; empty if it is in none."""
     parts = name.split(".")
     if name in ABOVE:
         return "trained.interface"
@@ -80,13 +80,13 @@ def room_of(name: str) -> str:
 
 
 def floor_of(name: str) -> int | None:
-    """Return the floor of `accel/` on which a module of that name lives; None outside of all."""
+    """Return the number of the floor on which the module of this name is; None if it is on none."""
     return next((number for number, rooms in enumerate(FLOORS) if room_of(name) in rooms), None)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "accel").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_imports_go_down(path: Path) -> None:
-    """A room imports from itself and from rooms on floors before its own; no backend imports another."""
+    """A package imports from itself and from packages on floors before its own; no backend imports another."""
     here = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     floor = floor_of(here)
     if floor is None:
@@ -102,7 +102,10 @@ def test_imports_go_down(path: Path) -> None:
 
 
 def test_the_hall_is_empty() -> None:
-    """Nothing but rooms lies at the top of accel/, and only the hall and the backends do something when entered."""
+    """At the top of accel/ there are only packages, `__init__.py` and the command line.
+
+    Only `accel`, the backends and DOORS have code in their `__init__.py`.
+    """
     lying = {path.name for path in (ROOT / "accel").iterdir() if path.is_file()}
     assert lying <= {"__init__.py", "cli.py", "py.typed"}
     for path in (ROOT / "accel").rglob("__init__.py"):

@@ -1,4 +1,4 @@
-"""What the extras bring; and the tests need none of them: a machine with a GPU may have its own Python and no pip."""
+"""What the extras install; and that tests run without them, as a machine with a GPU may have no pip."""
 
 from __future__ import annotations
 
@@ -32,12 +32,15 @@ import pytest
 
 sys.exit(pytest.main(sys.argv[1:]))
 """
-"""Runs pytest where none of these packages is found."""
+"""A program that runs pytest as if none of these packages were installed."""
 
 
 @pytest.mark.parametrize("version", ["12", "13"])
 def test_the_extras_for_gpus_bring_the_libraries_of_cuda(version: str) -> None:
-    """Numba CUDA brings the compiler, but no cuBLAS; from 0.26 on it takes CuPy's arrays without a synchronisation."""
+    """numba-cuda installs the compiler, but no cuBLAS.
+
+    From 0.26 on it takes CuPy's arrays without a synchronisation.
+    """
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     cupy, numba = extras[f"cuda{version}"]
     assert cupy.startswith(f"cupy-cuda{version}x[ctk]>=14,") and numba == f"numba-cuda[cu{version}]>=0.26"
@@ -52,7 +55,10 @@ def test_the_tests_are_found_without_any_extra() -> None:
 
 
 def test_what_numba_does_with_numpy_is_no_error() -> None:
-    """Importing numba-cuda 0.30.4 beside NumPy 2.5 warns, and GPU tests import it before the first test."""
+    """The warning of numba-cuda 0.30.4 beside NumPy 2.5 is ignored, and only this one.
+
+    GPU tests import numba-cuda before the first test.
+    """
     warnings.warn_explicit("generic", DeprecationWarning, "helpers.py", 31, "numba.cuda.np.npdatetime_helpers")
     for module in ("accel.cuda.device", "numbastic"):
         with pytest.raises(DeprecationWarning):

@@ -1,4 +1,4 @@
-"""No Python file of the repository is so long that it holds two ideas."""
+"""No Python file of the repository has more than 300 lines."""
 
 from __future__ import annotations
 

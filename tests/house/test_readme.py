@@ -1,4 +1,4 @@
-"""READMEs can be read by the test that runs their commands; headline figures stand where they are measured."""
+"""READMEs have the form that the test of their commands can read; headline figures are in the files they link to."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 def anchors(text: str) -> set[str]:
-    """Return the names that headings have in links: small letters, blanks as hyphens, no punctuation."""
+    """Return the anchors of the headings: lower-case letters, hyphens for blanks, no punctuation."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -79,7 +79,7 @@ def test_both_reading_orders_are_complete_and_the_same(paper: str) -> None:
 
 
 def test_headline_figures_stand_where_they_are_measured() -> None:
-    """Every number of the front page's table of figures is in the file that its row links to."""
+    """Every number in the front page's table of figures is in the file that its row links to."""
     rows = [row for row in README.partition("\n| figure |")[2].partition("\n\n")[0].splitlines()[2:]]
     assert len(rows) == 6
     for row in rows:
@@ -91,7 +91,7 @@ def test_headline_figures_stand_where_they_are_measured() -> None:
 
 
 def test_figures_of_the_demo_stand_where_they_are_explained() -> None:
-    """The front page prints what the README of the example prints: a figure is measured once."""
+    """The front page prints figures of `make demo` that are also in the example's README."""
     text = (ROOT / "examples/transformer_grammars/README.md").read_text(encoding="utf-8")
     [output] = [step.printed for step in steps(ROOT / "README.md") if getattr(step, "text", "") == "make demo"]
     tables = [line for line in output if line.startswith("|")]
@@ -100,5 +100,5 @@ def test_figures_of_the_demo_stand_where_they_are_explained() -> None:
 
 
 def stands_in(figure: str, text: str) -> bool:
-    """Return whether a number stands in a text, and not only as a part of a longer one."""
+    """Return whether a number is in a text, and not only as part of a longer number."""
     return re.search(rf"(?<![\d.,]){re.escape(figure)}(?!\d|[.,]\d)", text) is not None

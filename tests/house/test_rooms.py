@@ -1,4 +1,4 @@
-"""Where tests lie: in rooms, each with a line that says what it tests; what several files use lies in fixtures/."""
+"""Every folder of tests/ has a one-line docstring, and what several test files use is in fixtures/."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOMS = sorted(path for path in TESTS.iterdir() if path.is_dir() and path.name !
 
 
 def modules_of(path: Path) -> set[str]:
-    """Return the names of the modules of tests/ that a file imports, and of what it imports from them."""
+    """Return the names of the modules of tests/ that a file imports, and of the objects that it imports from them."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -29,7 +29,7 @@ def test_only_rooms_lie_at_the_top() -> None:
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda path: path.name)
 def test_every_room_has_a_docstring_of_one_line(room: Path) -> None:
-    """In one line, with which its `__init__.py` ends."""
+    """Its `__init__.py` has this line and nothing else."""
     text = (room / "__init__.py").read_text(encoding="utf-8")
     assert text.count("\n") == 1 and ast.get_docstring(ast.parse(text))
 

@@ -1,4 +1,4 @@
-"""Pages, reference, tests and vectors point at one another, in both directions."""
+"""Specification pages, reference, tests and vectors link to one another, in both directions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def resolved(code: str) -> object:
 
 
 def page_of(module: str) -> Path:
-    """Return the page of a module, given by its path: files that the papers share have theirs in specs/shared."""
+    """Return the page of a module, from its path; pages of files that papers share are in specs/shared."""
     room, _, stem = module.rpartition("/")
     folder = {path: folder for folder, path in ROOMS.items()}.get(room, room.partition("/")[2] or "shared")
     return SPECS / folder / f"{stem}.md"
@@ -84,7 +84,7 @@ def test_rows_and_vectors_name_clauses() -> None:
 
 
 def test_every_stem_has_evidence() -> None:
-    """At least two vectors a stem are not the reference's own output."""
+    """Every stem has at least two vectors that are not the reference's own output."""
     folders = {path.parent for path in (SPECS / "vectors").glob("*/*/*.json")}
     for folder in folders:
         sources = [json.loads(path.read_text(encoding="utf-8"))["source"] for path in folder.glob("*.json")]
@@ -101,7 +101,7 @@ def test_the_index_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("page", sorted(ROOT.rglob("*.md")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    """To a file, and to the heading of it that they name."""
+    """Every link leads to a file, and to a heading in it if it names one."""
     if {".venv", "runs", "node_modules"} & set(page.parts):
         return
     targets = re.findall(r"(?:\]\(|^\[\w+\]: )([^)\s]+)", page.read_text(encoding="utf-8"), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""A number on which the path of a kernel depends has a name, and stands among the tile sizes of its backend."""
+"""A number on which a kernel's path depends has a name, and is among the tile sizes of its backend."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ NO_TILES = {
     "ROWS": "of tiles.cu: TILE / WARPS",
     "CHUNKS": "of warp.cu: from the width of a head, which is tested at 32",
 }
-"""Constants that decide nothing about the path."""
+"""Constants on which no path depends, each with its meaning."""
 PATCHED = {
     "LOGITS": "tests/kernels/test_cpu_kernels.py",
     "LOGITS_AT_ONCE": "tests/kernels/test_cuda_host.py",
     "MEMORY": "tests/kernels/test_cuda_span_parser.py",
 }
-"""Limits of memory, too large to be reached: a test sets a small one."""
+"""Memory limits, too large to be reached: the named test sets a small one."""
 ELSEWHERE = {
     "accel/cpu/optimizer.py": "tests/kernels/test_optimizer.py",
     "accel/cuda/activation_penalties.py": "tests/kernels/test_cuda_fused.py",
@@ -68,11 +68,11 @@ ELSEWHERE = {
     "accel/cuda/support/tiled_attention.py": "tests/kernels/test_cuda_tiled_attention.py",
     "accel/cuda/support/transposes.py": "tests/kernels/test_cuda_gpst.py",
 }
-"""Adam, these others and fast forms are no operations of the kit's table; their tests are at their tile sizes."""
+"""Files of functions that are not in the kit's table, or are fast forms; the named tests use their tile sizes."""
 
 
 def constants(path: Path) -> Iterator[str]:
-    """Yield the names of a module's constants that are whole numbers from 4, or tuples of them."""
+    """Yield the names of a module's constants that are integers from 4 up, or tuples of them."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and any(map(is_large, ast.walk(node.value))):
             names = [x.id for target in node.targets for x in ast.walk(target) if isinstance(x, ast.Name)]
@@ -81,7 +81,7 @@ def constants(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_constants_are_declared(path: Path) -> None:
-    """A constant is imported where the backend declares its tiles, or it stands above with a reason."""
+    """A constant is imported where the backend declares its tiles, or is listed above with a reason."""
     file = str(path.relative_to(ROOT))
     declaring = path.parents[len(path.relative_to(ROOT / "accel").parts) - 2] / "support" / "tile_sizes.py"
     imported = set()
@@ -99,7 +99,7 @@ def test_constants_are_declared(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_sizes_of_tiles_have_names(path: Path) -> None:
-    """No power of two from 8 stands in a function, but for a warp's 32 lanes and the widths of numbers."""
+    """Functions contain no power of two from 8 up, except a warp's 32 lanes and the widths of numbers."""
     for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(function, ast.FunctionDef):
             continue
@@ -125,7 +125,7 @@ def test_sizes_of_tiles_have_names(path: Path) -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_sizes_of_tiles_have_names_in_cuda(path: Path) -> None:
-    """They are macros with the value of the Python constant of the same name; a warp has 32 lanes, and 16 are half."""
+    """They are macros, equal to the Python constant of the same name, except 32, a warp, and 16, its half."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         code = re.sub(r"//.*|\"[^\"]*\"", "", line)
         macro = re.match(r"\s*#define (\w+) (\d+)\s*$", code)
@@ -145,6 +145,6 @@ def is_tile(number: int) -> bool:
 
 
 def values_of(name: str) -> set[int]:
-    """Return the values of the constants of this name in the modules of `accel.cuda`."""
+    """Return the values of all constants of this name in the modules of `accel.cuda`."""
     lines = "\n".join(path.read_text(encoding="utf-8") for path in FILES if "cuda" in path.parts)
     return {int(value) for value in re.findall(rf"^{name} = (\d+)", lines, flags=re.MULTILINE)}

@@ -1,4 +1,4 @@
-"""What the wheel holds: all packages, the vectors as files, and a kit that runs where there is no checkout."""
+"""The wheel has all packages and the vectors as files, and its harness runs where there is no checkout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def embedding(table, ids):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what setuptools puts into the wheel."""
+    """Return a folder with what setuptools puts into the wheel."""
     pytest.importorskip("setuptools", reason="setuptools is not installed: pip install setuptools")
     folder = tmp_path_factory.mktemp("wheel")
     program = "import sys; from setuptools import setup; setup(script_args=sys.argv[1:])"
@@ -49,7 +49,7 @@ def test_the_wheel_holds_every_file(installed: Path) -> None:
 
 
 def test_kernels_are_checked_without_a_checkout(installed: Path, tmp_path: Path) -> None:
-    """By the command and by pytest, in a folder with nothing but the kernels."""
+    """`grove verify` and pytest check kernels in a folder that has nothing but the kernels."""
     (tmp_path / "my_kernels.py").write_text(KERNELS)
     environment = os.environ | {"PYTHONPATH": str(installed)}
 

@@ -1,4 +1,4 @@
-"""What the first step of a model compiles: the kernels, and the types of their arguments.
+"""What the first training step of a model compiles: the kernels, and the types of their arguments.
 
 python -m tests.kernels.first_steps
 
@@ -31,7 +31,7 @@ NUMBERS = {
     types.uint64: "u8", types.boolean: "b1",
 }  # fmt: skip
 SOMETIMES = "support.few_queries."
-"""Kernels of short sequences, which some data have: first in the lists, for these are compiled ahead from their end."""
+"""Kernels of short sequences, which only some data have. They come first: kernels are compiled from the list's end."""
 
 
 class Updated(BaseException):
@@ -52,9 +52,9 @@ def text_of(kind: Any) -> str:
 
 
 def first_step(name: str, folder: Path) -> tuple[str, list[list[str]]]:
-    """Train a case of the snapshot up to its first update; return its model, and kernels with their signatures.
+    """Train a case of the snapshot up to its first update; return its model, and the kernels with their signatures.
 
-    In a fresh process: what one has loaded, it does not load again.
+    Call it in a fresh process: a kernel that a process has compiled or loaded is not compiled again.
     """
     models: list[str] = []
     kernels: list[list[str]] = []
@@ -92,14 +92,14 @@ def first_step(name: str, folder: Path) -> tuple[str, list[list[str]]]:
 
 
 def first_step_apart(name: str, folder: Path) -> tuple[str, list[list[str]]]:
-    """Return the same from a process of its own."""
+    """Return the result of `first_step` from a process of its own."""
     command = [sys.executable, "-m", "tests.kernels.first_steps", name, str(folder)]
     model, kernels = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout)
     return model, kernels
 
 
 def kept(steps: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the longest step of each kind, and those of single tasks that need what it lacks."""
+    """Return the longest step of each kind of model, and each step of a single task that has further kernels."""
     kinds: dict[str, list[str]] = {}
     for model, names in steps.items():
         kind = model.split()[-1]
@@ -129,7 +129,7 @@ def write() -> None:
 
 
 def named(signatures: dict[str, str], path: str, signature: str) -> str:
-    """Return the name of a kernel for these types, under which its signature is put down."""
+    """Return the name under which the signature of a kernel is stored, one name for each signature."""
     while signatures.setdefault(path, signature) != signature:
         path += " again"  # for other types than before
     return path

@@ -1,11 +1,11 @@
-"""What ptxas says of every kernel: registers, stack, spills and static shared memory; and how wide it loads and stores.
+"""What ptxas says of every kernel (registers, stack, spills, static shared memory), and how wide it loads and stores.
 
 python -m tests.kernels.registers [SOURCE ...]
 
-writes the largest figures that the kernels may have, `registers.toml`, from those of today, and `accesses.toml`, how
-many loads and stores of the GPU's main memory a kernel has by their width, from its machine code. Of sources
-that are not named, if any are, the figures stay. It needs nvcc, and nvdisasm on PATH or in the package `triton`.
-A digest of every source is written with its figures: the test compiles a source that has not changed only once.
+writes two files from the present sources. `registers.toml` has the largest figures that the kernels may have.
+`accesses.toml` has how many loads and stores of the GPU's main memory a kernel has of each width, by its machine code.
+If sources are named, the figures of the others stay. It needs nvcc, and nvdisasm on PATH or in the package `triton`. A
+digest of every source is written with its figures: of an unchanged source the test compiles only one variant.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SOURCES = sorted(  # files without a kernel are parts of others
     if "__global__" in path.read_text()
 )
 VARIANTS = (("sm_80", "float", 1), ("sm_90", "float", 2), ("sm_90", "double", 4), ("sm_100", "float", 2))
-"""Three generations of GPUs, both types of numbers, rows short and long."""
+"""Three generations of GPUs, both float types, short and long rows."""
 LIMITS = Path(__file__).with_name("registers.toml")
 ACCESSES = Path(__file__).with_name("accesses.toml")
 KERNEL = re.compile(r"__global__ void (\w+)\(")
@@ -45,7 +45,7 @@ FIGURES = re.compile(
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one kernel: registers of a thread; bytes of stack, of what is spilled there, and of static shared memory."""
+    """The figures of a kernel: registers of a thread; bytes of stack, of spills to it, and of static shared memory."""
 
     registers: int
     stack: int
@@ -55,14 +55,14 @@ class Figures:
 
 @cache
 def release() -> str:
-    """Return the release of nvcc, such as "13.0": other ones count other registers."""
+    """Return the release of nvcc, such as "13.0": another release counts other registers."""
     text = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=True).stdout
     match = re.search(r"release (\d+\.\d+)", text)
     return match[1] if match else "unknown"
 
 
 def compiled(source: str, variant: tuple[str, str, int], folder: Path) -> dict[str, Figures]:
-    """Compile a source with nvcc, in which a warning is an error, and return the figures of its kernels."""
+    """Compile a source with nvcc, with warnings as errors, and return the figures of its kernels."""
     arch, real, chunks = variant
     path = folder / "kernel.cu"
     path.write_text(device.source_text(source))
@@ -76,14 +76,14 @@ def compiled(source: str, variant: tuple[str, str, int], folder: Path) -> dict[s
 
 
 def nvdisasm() -> str | None:
-    """Return the program that prints machine code, if it is here: of CUDA, or the one that triton brings."""
+    """Return the path of nvdisasm, which prints machine code: from CUDA, or from triton; None if it is missing."""
     triton = importlib.util.find_spec("triton")
     of_triton = Path(triton.origin).parent / "backends/nvidia/bin" if triton and triton.origin else None
     return shutil.which("nvdisasm") or (shutil.which("nvdisasm", path=str(of_triton)) if of_triton else None)
 
 
 def accesses(folder: Path) -> dict[str, tuple[int, int, int]]:
-    """Return how many loads and stores have up to 32, 64 and 128 bits, by kernel of what was compiled last."""
+    """Return, for each kernel of the last compiled source, its loads and stores of up to 32, of 64, and of 128 bits."""
     command = [nvdisasm() or "nvdisasm", "-c", "-ndf", str(folder / "kernel.cubin")]
     process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
@@ -96,13 +96,13 @@ def accesses(folder: Path) -> dict[str, tuple[int, int, int]]:
 
 
 def widths() -> tuple[dict[str, str], dict[str, dict[str, list[int]]]]:
-    """Return why kernels have no access of 128 bits, by source, and the counts of `accesses` by variant and kernel."""
+    """Return the reasons why sources have kernels without 128-bit accesses, and the counts by variant and kernel."""
     table = tomllib.loads(ACCESSES.read_text(encoding="utf-8"))
     return table.pop("why_narrow"), table
 
 
 def limits() -> tuple[str, dict[str, dict[str, list[int]]]]:
-    """Return the release of nvcc that counted, and registers, stack, spills and shared memory by variant."""
+    """Return the release of nvcc that counted, and registers, stack, spills and shared memory by variant and kernel."""
     table = tomllib.loads(LIMITS.read_text(encoding="utf-8"))
     del table["digests"]
     return table.pop("nvcc"), table

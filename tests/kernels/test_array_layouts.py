@@ -1,6 +1,6 @@
-"""The CPU's operations on arrays with gaps, and in the order of columns: those of the same arrays without.
+"""CPU operations give the same results for arrays with gaps, or in column order, as for contiguous rows.
 
-At the end also rates that drop nothing, and indices that a gradient is given without its operation.
+The last tests are of dropout rates too small to drop anything, and of a gradient that gets wrong indices.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from accel.verify.ops.table import OPS
 
 
 def with_gaps(x: Any) -> Any:
-    """Return the array as every second column of another one."""
+    """Return an equal array that is every second column of another array."""
     if not isinstance(x, np.ndarray) or x.ndim == 0:
         return x
     wide = np.full((*x.shape[:-1], 2 * x.shape[-1]), 7, x.dtype)
@@ -31,7 +31,7 @@ def by_columns(x: Any) -> Any:
 
 
 def results(op: Op, arguments: dict[str, Any], change: Callable[[Any], Any]) -> list[np.ndarray]:
-    """Return the outputs and the gradients, of which the changed arguments are given to both."""
+    """Return the outputs and the gradients; `change` changes the layout of all arrays that both functions get."""
     options = {name: arguments[name] for name in op.options}
     arrays = [change(value) for name, value in arguments.items() if name not in op.options]
     outputs = getattr(cpu, op.name)(*arrays, **options)

@@ -1,4 +1,4 @@
-"""Arrays of other libraries: into them, out of them, and what their autograd says."""
+"""Arrays of other libraries: the conversions from and to NumPy, and the gradients of the libraries' autograd."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def jax() -> ModuleType:
 
 
 def test_both_ways_copy() -> None:
-    """Else a kernel could write into the tests' arrays, or return the last answer's memory again."""
+    """Without copies a kernel could write into the tests' arrays, or return the memory of its last answer again."""
     x = np.arange(6.0).reshape(2, 3)
     there = to_library(x, of(np))
     back = to_numpy(there)
@@ -138,7 +138,7 @@ def test_pytorch_and_back(torch: ModuleType, dtype: str) -> None:
 
 
 def test_pytorch_autograd(torch: ModuleType) -> None:
-    """Its gradients are those of our kernel; zeros for an argument that is not used; an error out of the graph."""
+    """Gradients by autograd are those of our kernel; an unused argument gets zeros; a result without graph fails."""
     op = LAYER_NORM
 
     def layer_norm(x: Any, scale: Any, bias: Any) -> Any:
@@ -176,7 +176,7 @@ def test_the_report_says_where_gradients_come_from(torch: ModuleType) -> None:
 
 
 def test_an_output_that_depends_on_nothing(torch: ModuleType) -> None:
-    """A kernel may return new zeros for empty groups: the gradients of other batches are compared all the same."""
+    """A kernel may return new zeros for empty groups: the gradients of other batches are still compared."""
     [op] = [row for row in OPS if row.name == "weighted_sum"]
 
     def weighted_sum(scores: Any, vectors: Any, offsets: Any) -> Any:

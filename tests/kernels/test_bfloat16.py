@@ -1,4 +1,4 @@
-"""Factors in bfloat16 on a processor: their rounding and their packing everywhere, their products where it has them."""
+"""bfloat16 on a processor: rounding and packing on every processor, products only where it has the instruction."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def nearest(x: np.ndarray) -> np.ndarray:
 
 
 def numbers_of(halves: np.ndarray) -> np.ndarray:
-    """Return the numbers of which these are the upper 16 bits."""
+    """Return the float32 numbers whose upper 16 bits these are; their lower bits are 0."""
     return (halves.astype(np.uint32) << 16).view(np.float32)
 
 
 def unpacked(panels: np.ndarray) -> np.ndarray:
-    """Return the padded weight [2 K / 2, panels times lanes] of panels of pairs."""
+    """Return the padded weight [2 K / 2, panels times lanes] from panels of pairs."""
     pairs = panels.transpose(1, 0, 2).reshape(panels.shape[1], -1)
     both = np.stack([pairs & 0xFFFF, pairs >> 16], axis=1)
     return numbers_of(both.reshape(-1, pairs.shape[1]))
@@ -38,7 +38,7 @@ def unpacked(panels: np.ndarray) -> np.ndarray:
 
 @pytest.fixture
 def packing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lay out weights as pairs, on every processor."""
+    """Lay out weights as pairs, on every processor: also where bfloat16 products would not run."""
     monkeypatch.setattr(bfloat16, "_is_used", True)
 
 
@@ -48,7 +48,7 @@ def _multiply(x, panels, rows, out):
 
 
 def test_numbers_are_rounded_to_the_nearest() -> None:
-    """All exponents and signs with the least, greatest and middle mantissas around a half, and drawn ones."""
+    """The inputs are all exponents and signs with mantissas at and around the halves, and random numbers."""
     ends = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x17FFF, 0x18000, 0x18001, 0x7F8000, 0x7FFFFF], np.uint32)
     edges = (np.arange(2 * 256, dtype=np.uint32)[:, None] << 23 | ends).ravel()
     samples = np.random.default_rng(0).integers(0, 2**32, 20_001, np.uint32)
@@ -64,7 +64,7 @@ def test_numbers_are_rounded_to_the_nearest() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("packing")
 def test_weights_are_packed_in_pairs(shape: tuple[int, int, int]) -> None:
-    """Of either order in memory; what is beyond the weight is 0."""
+    """A weight in row or column order gives the same pairs; the padding beyond the weight is 0."""
     _, depth, width = shape
     weight = np.random.default_rng(1).standard_normal((depth, width)).astype(np.float32)
     for one in (weight, np.asfortranarray(weight)):
@@ -77,7 +77,7 @@ def test_weights_are_packed_in_pairs(shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.usefixtures("packing")
 def test_rows_and_weights_pair_alike(shape: tuple[int, int, int]) -> None:
-    """The sums of products of pairs, in NumPy, are the product of the rounded factors."""
+    """The products of the pairs, summed by NumPy, are the product of the rounded factors."""
     x, weight = drawn(shape)
     panels = products.factor(weight)
     rows = numbers_of(products.rows_for(panels, x).view(np.uint16)).astype(np.float64)
@@ -88,7 +88,7 @@ def test_rows_and_weights_pair_alike(shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @needs_the_instruction
 def test_products_are_those_of_rounded_factors(shape: tuple[int, int, int]) -> None:
-    """But for a rounding of every sum: at most K + 1 eps of float32 times the sum of sizes."""
+    """Only the sums are rounded: the error is at most K + 1 eps of float32 times the sum of absolute terms."""
     x, weight = drawn(shape)
     with bfloat16.use():
         panels = products.factor(weight)
@@ -102,7 +102,7 @@ def test_products_are_those_of_rounded_factors(shape: tuple[int, int, int]) -> N
 @pytest.mark.parametrize("kind", ["lstm", "on_lstm", "fasttrees"])
 @needs_the_instruction
 def test_a_step_rounds_the_hidden_state_and_its_weight(kind: str) -> None:
-    """One step in bfloat16 is one in float32 of rounded numbers, but for sums; in float64 nothing is rounded."""
+    """A bfloat16 step equals a float32 step on rounded numbers, up to sums; a float64 step rounds nothing."""
     gates, weight, bias, h0, c0 = cell(kind, [1, 1, 1])
     offsets = np.arange(4)
     with bfloat16.use():
@@ -119,7 +119,7 @@ def test_a_step_rounds_the_hidden_state_and_its_weight(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["lstm", "on_lstm", "fasttrees"])
 @needs_the_instruction
 def test_gradients_are_near_those_of_float32(kind: str) -> None:
-    """Of ragged sequences: off by some roundings to 8 bits, in times of the greatest slope, and not by none."""
+    """For ragged sequences the gradients differ, but by less than 2 eps of bfloat16 times the largest gradient."""
     lengths = [5, 3, 1, 4]
     gates, weight, bias, h0, c0 = arguments = cell(kind, lengths)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -155,7 +155,7 @@ def exact(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def cell(kind: str, lengths: list[int], units: int = 9) -> tuple[np.ndarray, ...]:
-    """Return gates, weight, bias and the state before each sequence; an odd number of units."""
+    """Return gates, weight, bias and the states before each sequence, for an odd number of units."""
     draw, n_masters = np.random.default_rng(3), 0 if kind == "lstm" else 6
     n_gates, rows = n_masters + 4 * units, (0 if kind == "fasttrees" else n_masters) + 4 * units
     shapes = (sum(lengths), n_gates), (rows, units), (rows,), (len(lengths), units), (len(lengths), units)

@@ -1,7 +1,7 @@
-"""What a training step asks of a GPU: kernels, synchronisations and copies have budgets, which may only go down.
+"""Every training step on a GPU has budgets for kernels, synchronisations and copies, which may only go down.
 
-No GPU is needed: the stand-in for CuPy counts. The figures are those of small batches; those of large ones grow with
-the length of the sequences where a model walks step by step.
+No GPU is needed: the stand-in for CuPy counts. The figures are for small batches. Where a model walks step by step,
+they grow with the length of the sequences.
 """
 
 from __future__ import annotations

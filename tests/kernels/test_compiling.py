@@ -58,7 +58,7 @@ def test_what_one_process_compiles_another_one_loads(tmp_path: Path) -> None:
 
 
 def test_two_types_stored_at_once_keep_files_of_their_own(tmp_path: Path) -> None:
-    """Both processes see an empty index; at worst one entry is lost, and compiled again."""
+    """Two processes that both see an empty index lose at most one entry, which is then compiled again."""
     first, second = (compiling._Files(str(tmp_path), "kernel", "source") for _ in range(2))
     first._load_index = second._load_index = dict  # type: ignore[method-assign,assignment]
     first.save("float32", 1)
@@ -101,5 +101,5 @@ def test_a_machine_without_a_folder_to_write_is_told(monkeypatch: pytest.MonkeyP
         raise RuntimeError("cannot cache function: no locator available")
 
     monkeypatch.setattr(compiling._Cache, "__init__", fails)
-    with pytest.raises(BackendUnavailable, match="set NUMBA_CACHE_DIR to one that can$"):
+    with pytest.raises(BackendUnavailable, match="set NUMBA_CACHE_DIR to a writable folder$"):
         compiling.stored(turns.take)

@@ -1,4 +1,4 @@
-"""The bounds of `accel/verify/conditions.py`: draws that failed without them, and numbers that still fail."""
+"""The bounds of `accel/verify/conditions.py` accept draws that failed without them, and still refuse wrong numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def on(backend: ModuleType, *arrays: np.ndarray) -> list[np.ndarray]:
 
 
 def test_norms_of_rows_that_nearly_agree(backend: ModuleType) -> None:
-    """LAY-1: float32 gradients of such rows are off by up to 1e-3, because 1 / s is over 100."""
+    """LAY-1: float32 gradients of such rows have errors of up to 1e-3, because 1 / s is over 100."""
     x = np.float64(np.float32([[1.1467, 1.1632], [-3.0, -3.001], [7.0, 7.0]]))
     scale, bias, d_out = np.array([1.5, -0.5]), np.array([0.25, 2.0]), np.array([[1.0, -1.0], [0.5, 2.0], [1.0, 0.0]])
     outputs = backend.layer_norm(*on(backend, x, scale, bias))
@@ -45,7 +45,7 @@ def test_norms_of_rows_that_nearly_agree(backend: ModuleType) -> None:
 
 @pytest.mark.parametrize("z", [-8.3, -10.77, -12.9, -13.2, -13.5, -14.1, -15.0, -30.0])
 def test_the_far_tail_of_the_gelu(backend: ModuleType, z: float) -> None:
-    """LAY-9 L3: right to some roundings of z^2 as far as float32 has normal numbers, and next to 0 beyond."""
+    """LAY-9 L3: the error is some roundings of z^2 where float32 has normal numbers; beyond, the value is nearly 0."""
     z = float(np.float32(z))
     exact = 0.5 * z * math.erfc(-z / math.sqrt(2))
     zero = np.zeros(1)
@@ -57,7 +57,10 @@ def test_the_far_tail_of_the_gelu(backend: ModuleType, z: float) -> None:
 
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_the_normal_distribution_is_as_exact_as_the_condition_asks(sign: int) -> None:
-    """LAY-9: 100,000 numbers from 2^-8 to 13, in float32; on one processor the largest was 0.78 of it."""
+    """LAY-9: 100,000 float32 numbers from 2^-8 to 13 stay inside the bound.
+
+    On one processor the largest error was 0.78 of the bound.
+    """
     low, high = (int(np.float32(x).view(np.uint32)) for x in (2**-8, 12.9))
     z = np.random.default_rng(0).integers(low, high, 100_000, dtype=np.uint32).view(np.float32) * np.float32(sign)
     [y] = cpu.bias_erf_gelu(z.reshape(-1, 100), np.zeros(100, np.float32))
@@ -67,7 +70,10 @@ def test_the_normal_distribution_is_as_exact_as_the_condition_asks(sign: int) ->
 
 
 def test_a_slope_knows_how_far_rounding_moves_it() -> None:
-    """SP-2: log Z = 708 with a slope of 1e-3 was refused once in 120,000 draws; a gradient off by 1e-4 still is."""
+    """SP-2: the right gradient of log Z = 708 with a slope of 1e-3 passes; one that is off by 1e-4 is still refused.
+
+    Before, the right gradient was refused once in 120,000 draws.
+    """
     op = next(op for op in OPS if op.name == "span_logz")
     case = Case({}, [{"scores": np.array([[[707.9427, 694.1, -20.0]]])}])
     caught = 0
@@ -84,7 +90,7 @@ def test_a_slope_knows_how_far_rounding_moves_it() -> None:
 
 @pytest.mark.parametrize("regime", ["unit", "spiky", "huge"])
 def test_bounds_of_attention_are_neither_broken_nor_idle(regime: str) -> None:
-    """ATT-1: float32 answers stay inside, for any order of adding; numbers of half the digits do not."""
+    """ATT-1: float32 answers stay inside the bounds, in any order of adding; answers from float16 inputs do not."""
     broken = 0
     for seed in range(20):
         n, heads, d = 9, 2, 16
@@ -104,10 +110,11 @@ def test_bounds_of_attention_are_neither_broken_nor_idle(regime: str) -> None:
 
 @pytest.mark.parametrize("row", [op for op in OPS if not op.exact and op.name != "pair_layers"], ids=lambda op: op.name)
 def test_conditions_hold_and_are_not_idle(row: Op) -> None:
-    """What a float32 kernel is off is less than eps times the condition; rounded to bfloat16, some inputs are not.
+    """A float32 kernel's errors stay below eps times the condition; with inputs in bfloat16 some do not.
 
-    A factor that is too small for float32 is off by up to the smallest normal number, and is multiplied by inputs.
-    `pair_layers` has none: several layers one after another. The reference is asked for narrow answers of it.
+    A factor that is too small for float32 adds an error of up to the smallest normal number, times the inputs.
+    `pair_layers` has no condition, for it is several layers in a row: its bound follows from float32 answers of the
+    reference.
     """
     op, refused = row, 0
     for case in drawn(op, 12):

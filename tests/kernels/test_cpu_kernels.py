@@ -1,4 +1,4 @@
-"""The CPU backend beyond the table of operations: threads, repetition, extremes."""
+"""The CPU backend beyond the table of operations: numbers of threads, repeated runs, extreme inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accel import cpu
 from accel.cpu.support.kernels import kernel, sigmoid, tanh
 
 SHAPES = ((8, 24), (3, 5))
-"""Heads and their size: whole vectors, and elements left over."""
+"""Pairs of heads and head width: a width of whole vector registers, and one with elements left over."""
 
 
 def edges(n: int, n_keys: int, n_relative: int, draw: np.random.Generator) -> tuple[np.ndarray, ...]:
@@ -134,7 +134,7 @@ def test_cross_entropy_of_huge_logits(dtype: type) -> None:
 
 
 def test_cross_entropy_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few logits at a time give the same answers as many."""
+    """The cross-entropy is the same whether the logits are computed in small chunks or all at once."""
     draw = np.random.default_rng(1)
     h, table, bias = draw.standard_normal((50, 8)), draw.standard_normal((30, 8)), draw.standard_normal(30)
     labels = draw.integers(-1, 30, 50, dtype=np.int32)
@@ -164,7 +164,7 @@ def activations(x, squashed, opened):
 
 
 def test_tanh_and_sigmoid_over_the_float32_range() -> None:
-    """Both are right to 2 roundings of their own value, also near 0 and where tanh changes its formula; NaN stays."""
+    """Both have an error of at most 2 roundings, also near 0 and where tanh changes its formula; NaN stays NaN."""
     sizes = np.concatenate([np.geomspace(1e-38, 3e38, 200_000), np.linspace(0.5, 0.75, 100_000), np.linspace(0, 90)])
     x = np.concatenate([sizes, -sizes, [np.inf, -np.inf]]).astype(np.float32)
     tanhs, sigmoids = np.empty_like(x), np.empty_like(x)
@@ -178,7 +178,7 @@ def test_tanh_and_sigmoid_over_the_float32_range() -> None:
 
 
 def test_segments_say_which_type_they_do_not_know() -> None:
-    """And of a sequence without types, that the first one is missing."""
+    """For a sequence without types, the error says that the first type is missing."""
     for types, offsets, message in (
         ([0, 9], [0, 2], "^types: sequence 0, position 1: unknown type 9$"),
         ([0, 0, 1, 2, 3], [0, 5, 5], "^types: sequence 1, position 0: the first type is not ONT$"),

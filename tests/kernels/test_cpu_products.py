@@ -1,4 +1,4 @@
-"""Matrix products of the CPU backend: few rows, small matrices, few keys, in place, and by how many threads."""
+"""Matrix products of the CPU backend: few rows, small matrices, few keys, sums in place, and the number of threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from accel.cpu.support.tiles import add_product
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(1, 3, 1), (7, 50, 33), (20, 9, 64), (23, 40, 17), (90, 30, 40)])
 def test_products_of_few_rows(dtype: type, shape: tuple[int, int, int]) -> None:
-    """They agree with NumPy, for all rows or fewer, and a row's answer does not depend on the number of rows."""
+    """Products agree with NumPy, and a row's result does not depend on the number of rows."""
     most, depth, width = shape
     draw = np.random.default_rng(0)
     x, weight = draw.standard_normal((most, depth)).astype(dtype), draw.standard_normal((depth, width)).astype(dtype)
@@ -47,7 +47,7 @@ def add_products(a, b, c, turned, shape):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("turned", [False, True])
 def test_products_of_small_matrices(dtype: type, turned: bool) -> None:
-    """They are added to the elements of c, for factors at any place; no element outside is read or written."""
+    """The product of parts of a and b is added to a part of c; no element outside these parts is read or written."""
     draw = np.random.default_rng(0)
     for n_rows, n_inner, n_columns in ((1, 1, 1), (4, 0, 3), (13, 7, 16), (25, 9, 33), (8, 40, 64), (31, 5, 70)):
         a, b, c = (np.full(shape, np.nan, dtype) for shape in ((40, 41), (41, 80), (40, 90)))
@@ -71,7 +71,7 @@ def test_products_of_small_matrices(dtype: type, turned: bool) -> None:
 
 
 def test_products_with_few_keys_write_theirs_alone() -> None:
-    """Keys are taken four at a time, and what is left one by one."""
+    """Only the products with these keys are written: four keys at a time, then the rest one by one."""
     draw = np.random.default_rng(0)
     queries, keys = draw.standard_normal((1, 8)), draw.standard_normal((12, 8))
     for n in range(10):
@@ -82,7 +82,7 @@ def test_products_with_few_keys_write_theirs_alone() -> None:
 
 
 def test_a_small_product_is_computed_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of threads is as before when it is done; a large one takes them all."""
+    """Small products use one thread and then restore the number of threads; large ones use all threads."""
     counts = [4]
     library = SimpleNamespace(
         scipy_openblas_get_num_threads64_=lambda: counts[-1], scipy_openblas_set_num_threads64_=counts.append
@@ -103,7 +103,7 @@ def test_a_small_product_is_computed_by_one_thread(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("layout", ["rows", "columns", "slices"])
 def test_a_product_is_added_in_place(dtype: type, layout: str) -> None:
-    """Whether the factors lie by rows or by columns; slices of an array that do neither, too."""
+    """A product is added in place for factors in row order, in column order, and as slices that are in neither."""
     draw = np.random.default_rng(0)
     make = {"rows": lambda x: x, "columns": np.asfortranarray, "slices": lambda x: np.repeat(x, 2, axis=1)[:, ::2]}
     a, b = (make[layout](draw.integers(-3, 4, shape).astype(dtype)) for shape in ((20, 30), (30, 10)))

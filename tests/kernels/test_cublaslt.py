@@ -1,4 +1,4 @@
-"""What cuBLASLt is told: a stand-in for it reads memory by these layouts, so that a wrong one gives wrong values."""
+"""The layouts that cuBLASLt is told: the stand-in reads memory by them, so a wrong layout gives wrong values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["host_backend"]
 
 
 def test_the_library_is_told_the_layouts(host_backend: ModuleType) -> None:
-    """Row after row for us is column after column for it: out^T = b^T a^T, in which b comes first."""
+    """Our row order is column order for cuBLASLt: it computes out^T = b^T a^T, so b comes first."""
     library = stand_in.functions()
     x, w = drawn((5, 3), 0), drawn((3, 4), 1)
     with forms.use(forms.Forms("fast", "tf32")):
@@ -61,7 +61,7 @@ WRONG: dict[str, Callable[[cublaslt.Matrix], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_layout_shows(host_backend: ModuleType, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stand-in refuses it, or computes something else."""
+    """The stand-in refuses a wrong layout, or returns a wrong product."""
     plain, change = products._seen, WRONG[wrong]
     memory = np.full(49, np.nan, np.float32)
     first = int(memory.ctypes.data % (2 * MOST_ALIGNED) == 0)  # so that no alignment is there by chance
@@ -89,7 +89,7 @@ def test_a_failure_names_the_function(host_backend: ModuleType) -> None:
 
 
 def test_the_plans_that_are_kept_are_bounded(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of ever other lengths are ever other problems: descriptors of the ones used least recently are freed."""
+    """New lengths make new problems: the descriptors of the least recently used plans are freed."""
     functions = stand_in.HostLibrary()
     library = Library(functions)
     monkeypatch.setattr(cublaslt, "KEPT", 2)
@@ -105,7 +105,7 @@ def test_the_plans_that_are_kept_are_bounded(host_backend: ModuleType, monkeypat
 
 
 def test_numbers_are_those_of_the_library() -> None:
-    """As `cublasLt.h` and `library_types.h` have them; no machine without a GPU would see another one."""
+    """They are in `cublasLt.h` and `library_types.h`; without a GPU no other test would see a wrong number."""
     numbers = {cublaslt.Type: (0, 1, 14), cublaslt.Compute: (68, 70, 77), cublaslt.Operation: (3, 4, 7, 8)}
     numbers |= {cublaslt.Epilogue: (1, 4, 256, 512), cublaslt.Layout: (5, 6), cublaslt.Preference: (1, 5, 6, 7, 8)}
     for kind, values in numbers.items():
@@ -113,7 +113,7 @@ def test_numbers_are_those_of_the_library() -> None:
 
 
 def test_cublaslt_itself_takes_the_descriptors() -> None:
-    """The library that computes accepts types, attributes and their sizes, also without a GPU."""
+    """The real cuBLASLt accepts our types, attributes and their sizes; this needs no GPU."""
     libraries = []
     for name in ("libcublasLt.so.13", "libcublasLt.so.12"):
         with suppress(OSError):
@@ -134,7 +134,7 @@ def test_cublaslt_itself_takes_the_descriptors() -> None:
 
 
 def test_a_gpu_opens_the_library_with_the_types_of_its_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without them ctypes passes an address as an `int` of 32 bits."""
+    """The library is opened with argument types: without them ctypes passes an address as a 32-bit `int`."""
     library = SimpleNamespace(**{name: SimpleNamespace() for name in SIGNATURES})
     monkeypatch.setitem(sys.modules, "cupy", MagicMock())
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
@@ -148,7 +148,7 @@ def test_a_gpu_opens_the_library_with_the_types_of_its_functions(monkeypatch: py
 def test_a_gpu_tells_cublas_the_same(
     monkeypatch: pytest.MonkeyPatch, dtype: type, add: bool, batch: tuple[int, ...]
 ) -> None:
-    """What is told to cuBLAS is read as its manual says: column after column, and factors where they lie."""
+    """The arguments for cuBLAS, read as its manual says (column order, leading dimensions), give the right product."""
     kind = {np.float32: "s", np.float64: "d"}[dtype]
     name, strided = f"{kind}gemm{'StridedBatched' * bool(batch)}", bool(batch)
     cublas = SimpleNamespace(**{name: partial(gemm, dtype, strided)})
@@ -161,7 +161,7 @@ def test_a_gpu_tells_cublas_the_same(
 
 
 def gemm(dtype: Any, strided: bool, handle: int, of_a: int, of_b: int, m: int, n: int, k: int, *rest: int) -> None:
-    """Compute `gemm` or `gemmStridedBatched` of cuBLAS in memory of the host."""
+    """Compute what `gemm` or `gemmStridedBatched` of cuBLAS computes, in host memory."""
     assert handle == 7
     if strided:
         alpha, a, lda, stride_a, b, ldb, stride_b, beta, c, ldc, stride_c, batch = rest
@@ -185,7 +185,7 @@ def gemm(dtype: Any, strided: bool, handle: int, of_a: int, of_b: int, m: int, n
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_on_cublaslt(host_backend: ModuleType, name: str) -> None:
-    """No product of a step is CuPy's or cuBLAS's, which cannot be captured, but for that of the gradient's norm."""
+    """No product of a step uses CuPy or cuBLAS, which a graph cannot capture, except the gradient's norm."""
     with forms.use(forms.Forms("fast", "bf16")):
         counts = counts_of(name, launcher.host_backend())
     assert counts["kernels", "cublasLtMatmul"] > 0

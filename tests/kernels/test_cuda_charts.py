@@ -1,4 +1,4 @@
-"""The inside and outside passes on the GPU, in two kernels a step or one a pass, against separate operations."""
+"""The inside and outside passes on the GPU, in two kernels a step or in one a pass, equal separate operations."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def compare(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], bound
 def test_passes_are_those_of_separate_operations(
     host_backend: ModuleType, lengths: list[int], window: int, changes: dict[str, Any]
 ) -> None:
-    """Values and gradients in float64; under dropout with the same masks; twice over one record, once detached.
+    """Values and gradients agree in float64, with the same dropout masks, for two passes over one record, one detached.
 
-    The fast form does the same in the same order, in tiles of any size.
+    The fast form gives the same bits in tiles of any size.
     """
     results, expected = (both_passes(ops, lengths, window, **changes) for ops in (host_backend, CPU))
     compare(results, expected, 1e-12)
@@ -57,7 +57,7 @@ def test_passes_are_those_of_separate_operations(
 
 
 def test_few_rows_are_shared_out_among_more_blocks(host_backend: ModuleType) -> None:
-    """Each block reads all weights: it has as few rows as leave no multiprocessor with two blocks."""
+    """Every block reads all weights: it has the fewest rows with which no multiprocessor gets two blocks."""
     device.use(replace(device._current(), multiprocessors=132))
     for rows, tiles in ((2, (1, 4)), (64, (16, 4)), (528, (132, 4)), (529, (67, 2)), (1056, (132, 2)), (1057, (67, 1))):
         assert tiles_of(rows, np.float32) == tiles

@@ -1,4 +1,4 @@
-"""Bad input beyond the first block of a kernel that checks it. These tests put NumPy in the place of CuPy."""
+"""The kernels that check input find bad input beyond their first block. These tests put NumPy in the place of CuPy."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_rows_of_another_width_than_the_table_are_named(host_backend: ModuleType
 
 
 def test_a_rate_that_drops_nothing_is_none(host_backend: ModuleType) -> None:
-    """Below 2^-32 the kernels write one gradient for both inputs, as without dropout."""
+    """A rate below 2^-32 drops nothing: both inputs then get the same gradient, as without dropout."""
     draw = np.random.default_rng(0)
     x, y, d_out, (bias, scale, shift) = (draw.standard_normal((3, 5)) for _ in range(4))
     for rate in (0.0, 1e-10):
@@ -108,7 +108,7 @@ def test_states_with_gaps_are_read_as_they_are(host_backend: ModuleType) -> None
 def test_a_head_too_wide_for_the_gradient_is_refused_at_once(
     host_backend: ModuleType, name: str, rows: int, dtype: type
 ) -> None:
-    """At the widest head that is said to fit, forward and backward run; one wider is refused by the forward pass."""
+    """Forward and backward run at the widest head that the message allows; the forward pass refuses one wider."""
     limit = (rows * 8 + 32 * 33) * np.dtype(dtype).itemsize
     device.use(device.Device(np, launcher.launch, launcher.each, limit))
 

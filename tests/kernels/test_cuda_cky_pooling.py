@@ -42,7 +42,7 @@ def test_vectors_longer_than_a_warp_or_a_block(host_backend: ModuleType, d: int)
 
 
 def test_more_splits_than_a_warp_has_lanes(host_backend: ModuleType) -> None:
-    """Full charts of 40 and 36 tokens; with the weights all equal, as they are, and on one split of each node."""
+    """Charts of up to 40 tokens agree with the reference, with equal weights, usual weights, and one split a node."""
     args = charts(3, [2, 40, 36])
     for sharpness in (0, 1, 1000):
         sharpened = [*args[:2], sharpness * args[2], args[3]]
@@ -65,7 +65,7 @@ def test_more_splits_than_a_warp_has_lanes(host_backend: ModuleType) -> None:
 def test_a_query_in_the_launches_for_tokens(
     host_backend: ModuleType, d: int, lengths: list[int], max_height: int | None, add: bool
 ) -> None:
-    """Values and gradients are those of separate operations, in blocks of any order, and there is no race."""
+    """Values and gradients are those of separate operations, in two orders of blocks, and there is no race."""
     assert not hasattr(CPU, "queried_cky_pool")
     expected = queried_charts(CPU, lengths, d, max_height, add=add)
     for order in (0, 7):
@@ -80,8 +80,11 @@ def test_a_query_in_the_launches_for_tokens(
 
 
 def test_ten_levels_are_forty_launches() -> None:
-    """Forward and backward, with the direction of the scores, without what a step has anyway: the word that checks
-    write is filled, and the gradient of tokens, a parameter here, is copied."""
+    """Ten levels take forty launches, forward and backward, with the direction of the scores.
+
+    Two launches are not counted: one fills the word that checks write, which every step does once; the other copies the
+    gradient of the tokens, which are parameters here.
+    """
     before = device._device
     try:
         ops = launcher.host_backend()
@@ -97,7 +100,7 @@ def test_ten_levels_are_forty_launches() -> None:
 
 
 def test_a_query_of_float32(host_backend: ModuleType) -> None:
-    """As near to float64 as the separate operations are, up to a factor of 2."""
+    """The error against float64 is at most twice that of separate operations."""
     exact = queried_charts(CPU, LENGTHS, WIDTH, 3)
     separate = queried_charts(CPU, LENGTHS, WIDTH, 3, dtype=np.float32)
     with forms.use(FAST):
@@ -115,7 +118,7 @@ def test_a_query_of_the_wrong_shape(host_backend: ModuleType) -> None:
 
 
 def test_no_charts(host_backend: ModuleType) -> None:
-    """A batch of no sentences has outputs without rows, and parameters without a slope."""
+    """A batch of no sentences has outputs without rows, and all parameters have a gradient of 0."""
     args = [*charts(5, [3])[:3], np.array([0])]
     args[0] = args[0][:0]
     outputs = host_backend.cky_pool(*args, max_height=None)

@@ -1,4 +1,4 @@
-"""The sums of the columns of matrices, of few rows and of many."""
+"""The sums over the rows of a matrix, column by column, for few and for many rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_columns_are_summed(host_backend: ModuleType, rows: int) -> None:
 
 
 def test_a_grid_takes_many_rows(host_backend: ModuleType) -> None:
-    """CUDA has at most 65,535 blocks along the second axis: four million rows need more, 64 a block."""
+    """A matrix of over four million rows, 64 a block, needs more blocks than the 65,535 of CUDA's second axis."""
     grids: list[tuple[int, ...]] = []
     device.use(replace(device._current(), launch=lambda source, kernel, grid, *rest: grids.append(grid)))
     column_parts(np.broadcast_to(np.float32(0), (MOST_BLOCKS[1] * ROWS_TOGETHER + 1, 2)))
@@ -60,7 +60,10 @@ def test_other_axes_stay(host_backend: ModuleType) -> None:
 
 @pytest.mark.parametrize("n", [1, SUMMING_WARPS, SUMMING_WARPS + 1, ROWS, ROWS + 1, 5 * ROWS])
 def test_gradients_of_a_pass_are_summed_at_its_end(n: int) -> None:
-    """Those of a scale that is used once; of a bias that is used twice, each is summed before they are added."""
+    """Long column sums of gradients wait until the pass ends, if a parameter is used once.
+
+    A parameter that is used twice gets both sums when they are computed.
+    """
     x, d_out, *vectors = draw((n, 5), (n, 5), 5, 5, 5)
     before, gpu, results = device._device, launcher.host_backend(), []
     try:

@@ -60,7 +60,7 @@ def nvrtc_is_here() -> bool:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_nvrtc_compiles_the_kernels(source: str) -> None:
-    """Both float types, and rows short and long, for two generations of GPUs."""
+    """NVRTC compiles both float types, short and long rows, for two generations of GPUs."""
     if not nvrtc_is_here():
         pytest.skip("CuPy with NVRTC is not here (pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12)")
     for arch, real, chunks in VARIANTS[:3]:
@@ -69,9 +69,9 @@ def test_nvrtc_compiles_the_kernels(source: str) -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_nvcc_compiles_the_kernels_within_their_registers(source: str, tmp_path: Path) -> None:
-    """Registers, stack, spills and shared memory are no more than before, where the same nvcc counts.
+    """Registers, stack, spills and shared memory are no more than stored, if nvcc is the release that counted them.
 
-    Of a source that is what it was when they were written, one variant shows that it compiles here.
+    Of a source that is unchanged since then only one variant is compiled.
     """
     if shutil.which("nvcc") is None:
         pytest.skip("nvcc is not on PATH")
@@ -89,7 +89,10 @@ def test_nvcc_compiles_the_kernels_within_their_registers(source: str, tmp_path:
 
 
 def check_widths(source: str, variant: tuple[str, str, int], folder: Path, same_compiler: bool) -> None:
-    """No more narrow loads and stores than before, no fewer wide ones; why a source has kernels without is written."""
+    """A kernel has no more narrow loads and stores than stored, and no fewer wide ones.
+
+    If a source has kernels without wide ones, accesses.toml must give the reason.
+    """
     reasons, before = widths()
     counts = accesses(folder)
     without = [kernel for kernel, (*_, wide) in counts.items() if not wide]
@@ -104,9 +107,9 @@ def check_widths(source: str, variant: tuple[str, str, int], folder: Path, same_
 
 @pytest.mark.parametrize(("warps", "most"), [(4, 255), (8, 255), (9, 224), (12, 168), (16, 128), (32, 64)])
 def test_a_block_has_registers_for_all_its_threads(warps: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CUDA refuses a block whose threads have more than 65,536 together: the compiler is told how many each may have.
+    """A block has at most 65,536 registers, so the compiler is told how many each thread may have.
 
-    Without that, attention over listed keys in tiles of 512 threads takes 189 registers for heads of 512 numbers.
+    Without a limit, attention over listed keys in tiles of 512 threads takes 189 a thread for heads of 512 numbers.
     """
     all_options: list[tuple[str, ...]] = []
 
@@ -122,7 +125,7 @@ def test_a_block_has_registers_for_all_its_threads(warps: int, most: int, monkey
 
 
 def test_numba_cuda_finds_the_name_that_numpy_no_longer_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While numba-cuda is imported beside NumPy 2.5 the name is there, and afterwards no more."""
+    """NumPy 2.5 has no `row_stack`, which numba-cuda imports: it is there during the import, and not afterwards."""
     imports: list[Any] = []
     monkeypatch.delattr(np, "row_stack", raising=False)
     monkeypatch.setattr(gpu, "import_module", lambda name: imports.append((name, vars(np).get("row_stack"))))
@@ -131,7 +134,7 @@ def test_numba_cuda_finds_the_name_that_numpy_no_longer_has(monkeypatch: pytest.
 
 
 def test_widths_are_read_off_machine_code() -> None:
-    """Of every form that nvdisasm prints; shared and local memory do not count."""
+    """All forms of accesses to main memory are counted, and none to shared or local memory."""
     code = """
         /*0100*/  @!P0  LDG.E.128.CONSTANT R4, desc[UR4][R2.64] ;
         /*0110*/        STG.E.64 desc[UR4][R2.64+0x8], R4 ;

@@ -1,4 +1,4 @@
-"""Many arrays are copied by few kernels, and gradients arrive in their buffers that way."""
+"""Few kernels copy many arrays, and gradients are copied into their buffers that way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The activation that drops elements is the operation `dropout` of the activation, bit for bit."""
+"""The activation fused with dropout gives the bits of `dropout` after the activation."""
 
 from __future__ import annotations
 

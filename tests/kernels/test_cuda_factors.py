@@ -1,4 +1,4 @@
-"""Factors in bf16 on the GPU: narrowed several at once, or all parameters of a step, with the bits of one by one."""
+"""Factors narrowed to bf16 on the GPU, several or all parameters at once, have the bits of each narrowed alone."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def launches(counts: Any) -> int:
 
 
 def assert_narrowed(values: Sequence[Array], of: Sequence[Array]) -> None:
-    """The bits are those of each array on its own, and rows begin at multiples of 16 bytes."""
+    """Check that each array has the bits of its own narrowing, and that rows begin at multiples of 16 bytes."""
     for value, x in zip(values, of, strict=True):
         assert value.dtype == np.uint16 and value.shape == x.shape
         np.testing.assert_array_equal(value.get(), factor(x.copy()).get())
@@ -57,7 +57,7 @@ def assert_narrowed(values: Sequence[Array], of: Sequence[Array]) -> None:
 
 @pytest.mark.parametrize("columns", [7, 16])
 def test_neighbours_are_narrowed_by_one_kernel(gpu: ModuleType, columns: int) -> None:
-    """Also by columns, and where one is there twice; others by a kernel each."""
+    """Neighbouring arrays take one kernel, also transposed ones and repeated ones; other arrays take a kernel each."""
     block = list(drawn(gpu, 3, 5, columns))
     cases = [
         (block, 1), ([x.T for x in block], 1), ([block[0], *block], 1), (block[1:], 1), (block[:1] * 2, 1),
@@ -75,7 +75,7 @@ def test_neighbours_are_narrowed_by_one_kernel(gpu: ModuleType, columns: int) ->
 
 
 def test_parameters_are_narrowed_once(gpu: ModuleType) -> None:
-    """Parts of the vector need no kernel, either way round; what has other rows, or lies elsewhere, has its own."""
+    """Aligned parts of the parameter vector need no kernel of their own, transposed or not; others do."""
     vector = drawn(gpu, 400)
     rows, narrow, next_to_rows = (
         vector[i : i + 80].reshape(shape) for i, shape in ((64, (5, 16)), (160, (16, 5)), (144, (5, 16)))
@@ -94,7 +94,7 @@ def test_parameters_are_narrowed_once(gpu: ModuleType) -> None:
 
 
 def test_changed_parameters_are_narrowed_anew(gpu: ModuleType) -> None:
-    """The copy lives as long as the block, also when it raises; other forms and types have none."""
+    """The narrowed copy is used only inside the block, which may raise; other forms and types have no such copy."""
     vector = drawn(gpu, 64)
     weight = vector.reshape(4, 16)
     with forms.use(BF16):
@@ -129,7 +129,7 @@ def results(gpu: ModuleType, name: str) -> tuple[list[float], np.ndarray]:
 
 @pytest.mark.parametrize("name", ["transformer_grammar", "treeformer", "gpst"])
 def test_a_training_has_the_bits_of_one_by_one(gpu: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over steps that change all parameters much."""
+    """Over steps that change all parameters much, the bits are those of weights narrowed one by one."""
     losses, vector = results(gpu, name)
     monkeypatch.setattr(accel.cuda, "narrowed_once", one_by_one)
     monkeypatch.setattr(narrowing, "_lie_one_after_another", lambda arrays: False)
@@ -139,7 +139,7 @@ def test_a_training_has_the_bits_of_one_by_one(gpu: ModuleType, name: str, monke
 
 
 def test_a_graph_narrows_in_each_replay(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its steps are those without a graph, and those with weights narrowed one by one, bit for bit."""
+    """The bits are those of steps without a graph, and of steps that narrow weights one by one."""
     config = language_model.Config(VOCABULARY, "fasttrees", embedding_size=8, hidden_size=16, n_layers=2, chunk_size=2)
     ids = np.random.default_rng(0).integers(0, VOCABULARY, 4 * 6 * 5 + 1).astype(np.int32)
     curves, vectors = [], []

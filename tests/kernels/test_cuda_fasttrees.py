@@ -1,5 +1,6 @@
-"""Sizes larger than those of the table: more units and gates than a warp or a block has lanes, more steps than a linear
-recurrence reads at once, heads wider than a warp. These tests put NumPy in the place of CuPy.
+"""Recurrences and attention at sizes beyond the table's: more units and gates than a warp or a block has lanes.
+
+Also more steps than a linear recurrence reads at once, and heads wider than a warp. NumPy takes CuPy's place.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def layer(kind: str, n_units: int, n: int) -> tuple[str, list[Any], dict[str, st
 def test_layers_wider_than_a_warp_or_a_block(
     host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch, kind: str, n_units: int, n: int, walk: bool
 ) -> None:
-    """In one kernel, or in a product and a kernel a step: the same answers."""
+    """The result is the reference's, in one kernel for all steps, or in a product and a kernel for each step."""
     name, args, options = layer(kind, n_units, n)
     monkeypatch.setattr(recurrence, "WALK_BYTES", args[1].nbytes if walk else 0)
     same(getattr(host_backend, name)(*args, **options), getattr(ref, name)(*args, **options))
@@ -65,7 +66,10 @@ def test_gates_wider_than_a_warp_or_a_block(host_backend: ModuleType, n_units: i
 def test_nothing_that_is_no_number_gets_through(
     host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch, kind: str, form: str
 ) -> None:
-    """An infinite logit makes a finite state of an open gate; a NaN anywhere else reaches the states."""
+    """Gates are checked, for an infinite logit may give a finite state. Any other NaN reaches the states.
+
+    The states are checked, too.
+    """
     name, args, options = layer(kind, 6, 3)
     monkeypatch.setattr(recurrence, "WALK_BYTES", args[1].nbytes if form == "walk" else 0)
     with forms.use(forms.Forms("fast" if form == "persistent" else "plain")):
@@ -87,7 +91,7 @@ def refuses_what_is_no_number(op: Callable[..., Any], args: list[Any], options: 
 
 
 def test_no_sequences(host_backend: ModuleType) -> None:
-    """A batch of no sequences has outputs without rows, and a weight without a slope."""
+    """A batch of no sequences has outputs without rows, and all weights have a gradient of 0."""
     for kind in KINDS:
         name, args, options = layer(kind, 6, 3)
         rows = [x[:0] if x.shape[0] in (9, len(OFFSETS) - 1) else x for x in args[:-1]]
@@ -100,7 +104,7 @@ def test_no_sequences(host_backend: ModuleType) -> None:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("width", [33, 70])
 def test_heads_wider_than_a_warp_and_more_than_one_tile(host_backend: ModuleType, width: int, causal: bool) -> None:
-    """Sequences without queries or keys, fewer keys than queries where none is hidden, several tiles of both."""
+    """Some sequences have no queries or no keys, or fewer keys than queries; both take several tiles."""
     n, s = ([40, 0, 33, 1], [75, 3, 33, 64]) if causal else ([40, 0, 33, 70], [75, 3, 0, 5])
     offsets = [np.concatenate([[0], np.cumsum(lengths)]) for lengths in (n, s)]
     args = [*draw((sum(n), 2, width), (sum(s), 2, width), (sum(s), 2, width)), *offsets]

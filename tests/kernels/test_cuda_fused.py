@@ -1,4 +1,4 @@
-"""What a GPU does in one kernel where the models have several operations: the same numbers.
+"""A GPU does in one kernel what the models do in several operations, with the same results.
 
 These tests put NumPy in the place of CuPy.
 """
@@ -33,7 +33,7 @@ BLOCKS = sizes_around((ROWS,))
 @pytest.mark.parametrize("lengths", [[1], [1, 1, 1], [5, 1, 3, 2], [2, 140]])
 @pytest.mark.parametrize("width", sizes_around((activation_penalties.THREADS,)))
 def test_penalties_on_hidden_states(host_backend: ModuleType, lengths: list[int], width: int) -> None:
-    """Bit for bit, of both types of numbers."""
+    """The gradients of the penalties have the bits of separate operations, in float32 and float64."""
     config, offsets = SimpleNamespace(alpha=2.0, beta=1.5), np.cumsum([0, *lengths])
     for dtype in (np.float32, np.float64):
         h = draw((sum(lengths), width))[0].astype(dtype)
@@ -49,7 +49,7 @@ def test_penalties_on_hidden_states(host_backend: ModuleType, lengths: list[int]
 def test_smoothed_labels(
     host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch, n_words: int, logits_at_once: int
 ) -> None:
-    """Values and gradients, of rows that come at once or in parts."""
+    """Values and gradients are those of separate operations, with all logits at once or in parts."""
     monkeypatch.setattr("accel.cuda.layers.LOGITS_AT_ONCE", logits_at_once)
     arrays, labels = draw((5, 4), (n_words, 4), (n_words,), (5,)), np.array([0, 3, 1, 0, 2], np.int32) % n_words
     *inputs, slopes = arrays
@@ -88,7 +88,7 @@ def test_the_longest_phrases_of_charts(host_backend: ModuleType, lengths: list[i
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 @pytest.mark.parametrize(("n", "width"), [(1, 1), *((3, x) for x in COLUMNS), *((x, 5) for x in BLOCKS)])
 def test_parts_of_sublayers(host_backend: ModuleType, n: int, width: int, rate: float) -> None:
-    """Values and gradients, of a few rows and of more than one block sums."""
+    """Values and gradients are those of separate operations, for few rows and for more than one block sums."""
     x, y, weight, bias, slopes = draw((n, width), (n, 4), (4, width), (width,), (n, width))
 
     def results(ops: Any, part: Any, *inputs: np.ndarray) -> list[np.ndarray]:
@@ -109,7 +109,7 @@ def test_parts_of_sublayers(host_backend: ModuleType, n: int, width: int, rate: 
 
 @pytest.mark.parametrize("width", sizes_around((LOCKED_THREADS,)))
 def test_words_and_last_states(host_backend: ModuleType, width: int) -> None:
-    """Bit for bit, of both types of numbers; the words of a batch come more than once."""
+    """The bits are those of separate operations, in both float types; some words are repeated."""
     offsets, ids = np.array([0, 2, 3, 7]), np.array([4, 0, 4, 1, 2, 2, 9], np.int32)
     for dtype in (np.float32, np.float64):
         x, slopes, other = (y.astype(dtype) for y in draw(*[(7, width)] * 3))

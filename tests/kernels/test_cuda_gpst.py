@@ -1,4 +1,4 @@
-"""The kernels of GPST around the passes over charts: a step with them is that of separate operations on the CPU."""
+"""GPST's kernels around the passes over charts: a step gives the results of separate operations on the CPU."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def step(ops: ModuleType, config: Any, lengths: list[int], contexts: tuple[int, 
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_a_step_is_that_of_separate_operations(host_backend: ModuleType, changes: dict[str, Any], kernels: str) -> None:
-    """Loss and all gradients in float64: with noise, with masks, in contexts of one and of several sentences."""
+    """Loss and all gradients agree in float64: with noise, masks, and one or several sentences a context."""
     config = config_of(**changes)
     with forms.use(forms.Forms(kernels)):
         results = step(host_backend, config, LENGTHS, (2, 2, 3))
@@ -58,7 +58,7 @@ def test_a_step_is_that_of_separate_operations(host_backend: ModuleType, changes
 
 
 def charts_of(ops: ModuleType, lengths: list[int], window: int, tied: bool) -> tuple[Any, Any, np.ndarray, np.ndarray]:
-    """Return a plan, and the charts of the host, for drawn scores, or scores of three values."""
+    """Return the GPU's plan, the host's charts, offsets and scores; `tied` scores take only a few values."""
     offsets, rng = offsets_of(lengths), np.random.default_rng(2)
     scores = rng.standard_normal(sum(lengths) - len(lengths))
     scores = np.round(scores) if tied else scores
@@ -70,7 +70,7 @@ def charts_of(ops: ModuleType, lengths: list[int], window: int, tied: bool) -> t
 @pytest.mark.parametrize("window", [1, 2, 5, 99])
 @pytest.mark.parametrize("lengths", [MANY, SHORT, [1, 1], [2]])
 def test_a_plan_is_the_pruned_chart(host_backend: ModuleType, lengths: list[int], window: int, tied: bool) -> None:
-    """All arrays that a pass reads, with what reads a node in any order."""
+    """The plan has every array that a pass over the host's chart reads; the readers of a node may be in any order."""
     plan, charts, offsets, _ = charts_of(host_backend, lengths, window, tied)
     n_words, n_nodes = int(offsets[-1]), plan.n_nodes
     expected = composition.fused_charts.sent(CPU, charts, composition.parents_of(charts, n_words))
@@ -94,7 +94,7 @@ def test_a_plan_is_the_pruned_chart(host_backend: ModuleType, lengths: list[int]
 @pytest.mark.parametrize("window", [1, 2, 5, 99])
 @pytest.mark.parametrize("lengths", [MANY, SHORT, [1, 1], [2]])
 def test_a_plan_for_which_the_host_does_not_wait(host_backend: ModuleType, lengths: list[int], window: int) -> None:
-    """It has the same steps and roots, and room for as many nodes and pairs."""
+    """Such a plan has the same steps and roots, and at least as many places for nodes and pairs."""
     plan, _, offsets, scores = charts_of(host_backend, lengths, window, False)
     args = host_backend.xp.asarray(scores), host_backend.xp.asarray(offsets), max(lengths)
     roomy = chart_plan.plan(*args, window=window, wait=False)
@@ -110,7 +110,7 @@ def test_a_plan_for_which_the_host_does_not_wait(host_backend: ModuleType, lengt
 
 @pytest.mark.parametrize("window", [1, 2, 3, 5])
 def test_no_chart_has_more_nodes_or_pairs_than_there_is_room_for(window: int) -> None:
-    """Of up to seven words in every order of the merges, and of many words."""
+    """All orders of merges of up to seven words fit, and some of 20 and 61 words."""
     orders = [np.array(order, float) for n in range(1, 8) for order in permutations(range(n - 1))]
     orders += [x for n in (20, 61) for x in (np.arange(n - 1.0), -np.arange(n - 1.0), abs(np.arange(n - 1.0) - n / 2))]
     for order in orders:
@@ -160,7 +160,7 @@ def test_scores_that_are_not_finite(host_backend: ModuleType) -> None:
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 @pytest.mark.parametrize("n", [1, residual_sums.ROWS + 1, 2 * residual_sums.WARPS * residual_sums.ROWS])
 def test_residual_sums_are_those_of_separate_operations(host_backend: ModuleType, n: int, rate: float) -> None:
-    """The sum with either norm; rows in one part and in several."""
+    """The fused sums with either norm agree with separate operations, with rows in one part and in several."""
     x, y, bias, scale, shift, d_out, d_normal = draw(*[(n, 33)] * 2, *[(33,)] * 3, *[(n, 33)] * 2)
     mask = CPU.dropout(np.ones((n, 33)), rate, 5)[0]
     total = x + mask * (y + bias)
@@ -200,7 +200,10 @@ def test_terms_are_weighed(host_backend: ModuleType) -> None:
 
 
 def test_terms_of_a_padded_batch_are_weighed(host_backend: ModuleType) -> None:
-    """With nine words in four sentences: counts, sizes and labels follow from both, and a count of none is 1."""
+    """The terms' weights follow from the numbers of words (9) and sentences (4), without the padding.
+
+    These give each term's divisor and size; a divisor of 0 counts as 1.
+    """
     words, actions, none = draw((40,), (50,), (3,))
     terms = [
         loss_terms.Term(words, -1, (2, -1), (1, 0)), loss_terms.Term(actions, 1, (2, -1), (2, -1)),

@@ -1,6 +1,6 @@
 """The stand-in for a GPU has barriers of the grid, copies that arrive late, and products of tensor cores.
 
-Each is tested by kernels that use it well, and by wrong ones that it must find. NumPy takes CuPy's place.
+Each is tested with right kernels, and with wrong kernels whose mistake it must report. NumPy takes CuPy's place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HARDWARE = device.source_text("support/hardware")
 
 @pytest.fixture(params=[0, 1, 2])
 def order(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Three orders of blocks, warps and threads, under the race detector."""
+    """Run a test in three orders of blocks, warps and threads, under the race detector."""
     before = launcher.use(Settings(races=True, order=request.param))
     yield request.param
     launcher.use(before)
@@ -45,7 +45,7 @@ SUMS = (
     "for (int t = 0; t < 3; t++) { const REAL next = %s; %s x[64 * blockIdx.x + i] = next + 1; %s } "
     "if (shared[i] != blockIdx.x || fixed[63 - i] != blockIdx.x) x[i] = -1;"
 )
-"""Three times every block takes its neighbour's numbers plus 1; its shared memory stays its own."""
+"""Three times each block replaces its numbers by its neighbour's plus 1; its shared memory must not change."""
 
 
 def test_the_grid_waits_for_all_blocks(order: int) -> None:
@@ -94,7 +94,7 @@ def copied(code: str) -> np.ndarray:
 
 
 def test_threads_change_where_the_compiler_checks_jumps() -> None:
-    """On Ubuntu g++ begins with this option: `longjmp` to another fiber ended the process."""
+    """With this option, which Ubuntu's g++ has by default, `longjmp` to another fiber used to end the process."""
     code = """
 import numpy as np
 from accel.verify.cuda_host import launcher
@@ -118,7 +118,7 @@ def test_copies_arrive_at_the_wait(order: int) -> None:
 
 
 def test_numbers_read_before_their_wait_are_nan() -> None:
-    """By the thread that copies, for which no race is reported."""
+    """The numbers are NaN also for the thread that copies them itself, for which no race is reported."""
     early = "copy_async(shared + i, x + i); commit_copies(); %s y[i] = shared[i]; wait_copies(0);"
     assert np.isnan(copied(early % "")[:64]).all() and np.isnan(copied(early % "wait_copies(1);")[:64]).all()
     assert np.array_equal(copied(early % "wait_copies(0);")[:64], np.arange(64))
@@ -167,7 +167,7 @@ def placed(code: str, row: str = RIGHT["ROW"], column: str = RIGHT["COLUMN"]) ->
 
 
 def product(code: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return what the kernel makes of a [16, K] and b [K, 8], float32 numbers."""
+    """Return the kernel's product of a [16, K] and b [K, 8], float32."""
     d = np.full((16, 8), np.nan, np.float32)
     left, right = (np.ascontiguousarray(x, np.float32).view(np.uint32) for x in (a, b.T))
     if "mma_bf16" in code:  # two numbers a word, the first one in the lower half
@@ -200,7 +200,7 @@ def test_a_product_needs_all_lanes(order: int) -> None:
 
 
 def test_sums_are_cut_not_rounded() -> None:
-    """1 and -2^-25 sum to the number below 1; terms below 2^-25 of the largest are lost, and TF32 reads 19 bits."""
+    """1 - 2^-25 gives the number below 1; terms below 2^-25 of the largest are lost, and TF32 reads 19 bits."""
     a, b = np.zeros((16, 8), np.float32), np.zeros((8, 8), np.float32)
     b[:2] = 1
     a[:, 0] = 1

@@ -1,6 +1,6 @@
-"""The stand-in for a GPU reports faults that a GPU does not; and sizes larger than those of the table.
+"""The stand-in for a GPU reports faults that a GPU hides; and kernels are right at sizes larger than the table's.
 
-These tests put NumPy in the place of CuPy, and put the GPU back when they are done.
+These tests put NumPy in the place of CuPy, and restore the GPU at their end.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_arguments_have_the_types_of_the_kernel(own_kernels: None) -> None:
 
 @pytest.mark.parametrize("width", [33, 70])
 def test_heads_wider_than_a_warp_and_rows_longer(host_backend: ModuleType, width: int) -> None:
-    """More than 32 numbers a head, more than 32 keys a row, more than 64 rows a key, more than one tile."""
+    """There are more than 32 numbers a head, 32 keys a row, 64 rows a key, and more than one tile."""
     heads, n, s = 2, 70, 90
     floats = draw((n, heads, width), *[(s, heads, width)] * 3, *[(heads, width)] * 2)
     sets = [sorted({0, *range(i % 40), i}) for i in range(n)]
@@ -110,7 +110,7 @@ def test_logits_in_parts(host_backend: ModuleType, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_arrays_may_begin_anywhere(host_backend: ModuleType, dtype: type) -> None:
-    """What loads 16 bytes at once gives the same bits for arrays that begin elsewhere, and for every number left."""
+    """Kernels that load 16 bytes at once give the same bits for arrays at any address and of any size."""
     base = draw((40,), (40,), (40,), (40,))
     options = {"rate": 0.1, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-8, "step": 3, "scale": 0.5}
     for size in (1, 3, 4, 33):

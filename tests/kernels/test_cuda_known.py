@@ -50,7 +50,7 @@ def test_facts_are_computed_once_and_die_with_the_array(gpu: ModuleType) -> None
 
 
 def test_of_a_fact_nothing_else_is_noted(gpu: ModuleType) -> None:
-    """Other arrays with the same fact fit, those without do not, and a check raises its error."""
+    """A note holds for arrays with the same fact, and for no others; a check raises its own error."""
     batches = [gpu.from_host({"offsets": np.array(x)}) for x in ([0, 2, 5], [0, 3, 4], [0, 1, 9], [0, -1, 2])]
 
     def longest(offsets: np.ndarray) -> int:

@@ -1,4 +1,4 @@
-"""The kernels of GPST's parser against the array operations in whose place they run."""
+"""The kernels of GPST's parser give the results of the array operations that they replace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PARTS: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
 
 @pytest.mark.parametrize("name", PARTS)
 def test_parts_are_those_of_array_operations(host_backend: ModuleType, name: str) -> None:
-    """Values and gradients, of rows and elements in more than one block."""
+    """Values and gradients agree, for rows and elements in more than one block."""
     part, shapes = PARTS[name]
     *values, slope = draw(*shapes, shapes[0])
     angles = draw((shapes[0][0], 1, 3))[0]

@@ -39,7 +39,7 @@ SIZES = [(1, 1, 2000), (6, 3, 3500), (40, 8, 16500), (66, 2, 37000)]  # units, g
 
 @pytest.fixture
 def launched_fast(launched: list[str]) -> Iterator[list[str]]:
-    """The fast form, in three blocks; the kernels that it runs."""
+    """Use the fast form; the list has the names of the kernels that are launched."""
     with forms.use(forms.Forms("fast")):
         yield launched
 
@@ -71,7 +71,7 @@ def gradients(backend: ModuleType, kind: str, args: list[Any]) -> tuple[np.ndarr
 def test_it_computes_what_the_plain_form_does(
     host_backend: ModuleType, launched_fast: list[str], kind: str, n_units: int, n: int, limit: int
 ) -> None:
-    """For states in several parts, rows in several passes, columns in slices, without a race, in two orders."""
+    """States are in several parts, rows in several passes, columns in slices; no race in two orders."""
     args = arguments(kind, n_units, n, LENGTHS)
     with forms.use(forms.Forms("plain")):
         plain = gradients(host_backend, kind, args)
@@ -89,7 +89,7 @@ def test_it_computes_what_the_plain_form_does(
 
 
 def test_the_sizes_take_every_path(launched_fast: list[str]) -> None:
-    """Several parts of the states, several passes over the rows, several slices of the columns."""
+    """These tests' sizes need several parts of states, passes over the rows, and slices of the columns."""
     plans = []
     for kind in KINDS:
         for n_units, n, limit in SIZES:
@@ -119,7 +119,10 @@ def test_a_weight_that_does_not_fit_takes_the_plain_form(host_backend: ModuleTyp
 
 
 def test_the_paper_s_weight_fits_an_h100(launched_fast: list[str]) -> None:
-    """Of FastTrees' ON-LSTM: 1,150 units, 115 gates of each sort, in float32; a block keeps 37 of 4,830 rows."""
+    """The ON-LSTM of FastTrees has 1,150 units and 115 gates of each sort, in float32.
+
+    A block keeps 37 of the weight's 4,830 rows.
+    """
     device.use(replace(device._current(), multiprocessors=132))
     weight = np.zeros((4830, 1150), np.float32)
     forward, backward = persistent.plan(weight, 230), persistent.plan(weight.T, 2990)
@@ -133,7 +136,10 @@ def test_the_paper_s_weight_fits_an_h100(launched_fast: list[str]) -> None:
 def test_the_product_for_the_weight_sums_the_slopes_of_the_bias(
     host_backend: ModuleType, launched_fast: list[str], kind: str
 ) -> None:
-    """In float32: those of all gates, or of the last ones, which are a part of every row."""
+    """In float32 one product gives the gradients of the weight and of the bias.
+
+    The bias's are sums over all gates, or over the last gates of each row.
+    """
     args = arguments(kind, 6, 3, LENGTHS, np.float32)
     fast = gradients(host_backend, kind, args)
     assert cublaslt_stand_in.functions().products[-1].epilogue == Epilogue.SUMS_OF_B
@@ -149,7 +155,7 @@ def test_the_product_for_the_weight_sums_the_slopes_of_the_bias(
 
 
 def test_the_harness_sees_no_difference(host_backend: ModuleType, launched_fast: list[str]) -> None:
-    """Values and gradients of the operation's own cases, in both types of numbers."""
+    """Values and gradients of the operation's own cases pass, in both float types."""
     (op,) = (op for op in OPS if op.name == "recurrence")
     case = example_case(op)
     check_values(host_backend, op, case)

@@ -1,4 +1,4 @@
-"""Tables of relative positions on the GPU: of every position, and under the dropout of every layer."""
+"""Tables of relative positions on the GPU: the sinusoids of each position, and the dropout of each layer's table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["host_backend"]
 
 
 def test_sinusoids_are_those_of_the_reference(host_backend: ModuleType) -> None:
-    """Tables smaller and larger than a block; negative positions; narrow numbers are rounded once."""
+    """Tables are smaller and larger than a block, and have negative positions; float32 values are rounded once."""
     for count, d, first in ((1, 2, 0), (5, 6, -1), (THREADS // 4, 4, 3), (THREADS // 4 + 1, 4, 1000)):
         expected = sinusoids(np.arange(first, first + count), d)
         wide = layers.sinusoids(host_backend, count, d, np.float64, first)

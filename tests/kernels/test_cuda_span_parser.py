@@ -1,4 +1,4 @@
-"""Sentences larger than those of the table: more words than a warp has lanes, more labels, lists in several parts.
+"""Span parsing at sizes beyond the table's: more words than a warp has lanes, more labels, lists in several parts.
 
 These tests put NumPy in the place of CuPy, and compare with the CPU's kernels, which use another algorithm.
 """
@@ -47,7 +47,7 @@ def test_more_than_a_warp(host_backend: ModuleType, lengths: list[int], n_labels
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_lists_in_parts(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch, tied: bool) -> None:
-    """Equal scores too: both backends take the lower numbers first."""
+    """Lists computed in parts equal whole ones; with equal scores both backends choose the same trees."""
     scores, offsets = sentences([4, 1, 6, 2, 5, 1], 2)
     scores = np.where(np.isfinite(scores), 0.0, scores) if tied else np.round(8 * scores) / 8
     whole = host_backend.best_trees(scores, offsets, 50)
@@ -61,7 +61,7 @@ def test_lists_in_parts(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("count", [1, 9, 10**9])
 def test_room_for_all(count: int) -> None:
-    """A list holds all trees, or `count` of them."""
+    """There is room for all trees of a span, but for at most `count` of them."""
     numbers = [best_trees.most_trees(n, 1, count) for n in (1, 2, 3, 4)]
     assert numbers == [min(count, number) for number in (2, 4, 24, 176)]
     assert best_trees.most_trees(3, 2, 10**9) == 270

@@ -1,4 +1,4 @@
-"""Kernels of a training run on a stream of its own, and copies beside it arrive before they are read."""
+"""A training's kernels run on their own stream, and what another stream copies has arrived before it is read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sent_by_another_thread(gpu: ModuleType, array: np.ndarray) -> object:
 
 
 def test_a_copy_of_another_thread_arrives_when_it_is_received(gpu: ModuleType) -> None:
-    """Until then its memory holds what it held before."""
+    """Before `received` the array still has its old contents."""
     array = np.arange(5)
     with gpu.own_stream():
         stream = streams.current()
@@ -72,7 +72,7 @@ def test_a_training_that_reads_ahead_is_the_one_that_does_not(
 
 
 def test_a_stream_of_another_library_is_taken_by_its_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CuPy 14 warns of `ExternalStream`, and a warning is an error in these tests."""
+    """CuPy 14 warns of `ExternalStream`, and in these tests a warning is an error."""
     entered: list[Any] = []
 
     def from_external(stream: Any) -> nullcontext[None]:

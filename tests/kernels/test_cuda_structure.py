@@ -19,7 +19,7 @@ OPTIONS = [("stack", "depth", 3, 2), ("stack", "depth", 4, 9), ("shift", "depth"
 
 
 def batch() -> tuple[np.ndarray, np.ndarray]:
-    """Return types and offsets: a few trees of every shape, one of them cut short."""
+    """Return types and offsets of some trees of every shape, the last one cut short."""
     from accel.verify.strategies import SHAPES, make_tree
     from refimpl.trees import START, actions, double_closing
 
@@ -30,7 +30,7 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
 
 
 def answers(ops: object) -> list[list]:
-    """Return the outputs of all structure ops as lists, and the error for an ill-formed tree."""
+    """Return the outputs of all structure operations as lists, and the error message for an ill-formed tree."""
     types, offsets = batch()
     outputs = [ops.attend_sets(types, offsets)]
     distances = np.array([2.0, 1, 3, 3, 0, 1, 1, 1, 5, 4, 3, 2, 1])

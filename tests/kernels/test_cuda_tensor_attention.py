@@ -1,8 +1,8 @@
 """Attention on tensor cores computes what the plain form computes on rounded inputs. NumPy takes CuPy's place.
 
-Inputs are multiples of 1/8 below 2, so that bf16 holds them and the sums q + u and q + w, and float32 all their scores.
-What is left is the rounding of a weight, or of a slope, that is the factor of a product: 2^-8 of it in bf16, 2^-11 in
-TF32. Each bound follows from these and from the sums of float32.
+Inputs are multiples of 1/8 and at most 1, so bf16 holds them and the sums q + u and q + w exactly, and float32 holds
+all scores exactly. So only weights and gradients of scores are rounded, as factors of products: by 2^-8 in bf16, by
+2^-11 in TF32. Each bound follows from these roundings and from the float32 sums.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SIZES = [(1, 1, 1), (16, 12, 9), (21, KEYS, KEYS), (37, 3 * KEYS, 40)]  # querie
 
 
 def inputs(n_queries: int, n_keys: int, each: int, width: int) -> list[np.ndarray]:
-    """Return the arguments of queries that list up to `each` keys, in any order; every fifth lists none."""
+    """Return attention's arguments: a query lists up to `each` keys in any order, every fifth query none."""
     rng, heads = np.random.default_rng(0), 2
     shapes = (n_queries, heads, width), *[(n_keys, heads, width)] * 2, (POSITIONS, heads, width), *[(heads, width)] * 2
     floats = [rng.integers(-8, 9, shape) / 8 for shape in shapes]
@@ -43,7 +43,7 @@ def inputs(n_queries: int, n_keys: int, each: int, width: int) -> list[np.ndarra
 
 
 def passes(backend: ModuleType, args: list[np.ndarray], dtype: type) -> tuple[np.ndarray, ...]:
-    """Return both outputs and all gradients, for slopes that bf16 holds."""
+    """Return both outputs and all gradients; bf16 holds the gradient of the output exactly."""
     args = [x.astype(dtype) if x.dtype.kind == "f" else x for x in args]
     outputs = backend.sparse_attention(*args, **DROP)
     slopes = (np.arange(outputs[0].size) % 7 - 3).reshape(outputs[0].shape) / 4
@@ -52,7 +52,7 @@ def passes(backend: ModuleType, args: list[np.ndarray], dtype: type) -> tuple[np
 
 @dataclass(frozen=True)
 class Edges:
-    """What the bounds are made of, [E, H]: weights, their multipliers, slopes, and the error of a slope."""
+    """What bounds are made of, each [E, H]: weights, multipliers of dropout, gradients of scores, their errors."""
 
     weights: np.ndarray
     multipliers: np.ndarray
@@ -61,7 +61,7 @@ class Edges:
 
 
 def bounds(args: list[np.ndarray], out: np.ndarray, lse: np.ndarray, unit: float) -> list[np.ndarray]:
-    """Return the largest difference of each result from the exact ones."""
+    """Return the bound on the difference of each result from the exact one."""
     q, k, v, r, u, w, row_offsets, keys, relative = args
     heads, width = u.shape
     query, scale = np.repeat(np.arange(len(q)), np.diff(row_offsets)), 1 / np.sqrt(width)
@@ -110,7 +110,7 @@ def assert_near(fast: tuple[np.ndarray, ...], exact: tuple[np.ndarray, ...], bou
 def test_it_computes_what_the_plain_form_does(
     host_backend: ModuleType, launched: list[str], n_queries: int, n_keys: int, each: int, width: int, precision: str
 ) -> None:
-    """Also where a union has several parts."""
+    """It also holds where the union of a tile's keys is in several parts."""
     args = inputs(n_queries, n_keys, each, width)
     exact = passes(host_backend, args, np.float64)
     with forms.use(forms.Forms("fast", precision)):
@@ -121,7 +121,7 @@ def test_it_computes_what_the_plain_form_does(
 
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])
 def test_it_rounds_to_nearest(host_backend: ModuleType, launched: list[str], precision: str) -> None:
-    """The numbers of k, v and r, without a race in two orders; they were not rounded before."""
+    """The kernel rounds k, v and r as `rounded` does; there is no race in two orders."""
     args = inputs(21, 30, 20, 5)
     args[1:4] = (x.astype(np.float32) for x in draw(*(x.shape for x in args[1:4])))
     before = [*args[:1], *(rounded(x, DROPPED[precision]) for x in args[1:4]), *args[4:]]

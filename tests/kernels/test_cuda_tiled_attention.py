@@ -24,7 +24,7 @@ __all__ = ["host_backend", "launched"]
 
 
 def lists(n_queries: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return offsets, keys and relative positions: stacks of neighbours that share most of their keys, and none."""
+    """Return offsets, keys and relative positions: neighbouring queries share most keys; some queries have none."""
     sets = [sorted({0, *range(i - i % 5, i + 1), *range(0, i, 7)}) if i % 6 else [] for i in range(n_queries)]
     keys = np.concatenate([*sets, []]).astype(np.int32)
     return np.cumsum([0, *map(len, sets)]), keys, (keys[::-1] % 4).copy()
@@ -43,7 +43,7 @@ def results(backend: ModuleType, args: list[Any], form: str) -> list[np.ndarray]
 def test_it_gives_the_bits_of_the_plain_form(
     host_backend: ModuleType, launched: list[str], n_queries: int, limit: int, width: int, dtype: type
 ) -> None:
-    """Also where shared memory holds only some of a tile's keys; without a race."""
+    """The bits agree also if shared memory holds only some of a tile's keys; there is no race."""
     n, heads = n_queries, 2
     floats = draw((n, heads, width), *[(n, heads, width)] * 2, (4, heads, width), *[(heads, width)] * 2)
     args = [*(x.astype(dtype) for x in floats), *lists(n)]
@@ -61,7 +61,7 @@ def test_it_gives_the_bits_of_the_plain_form(
 @pytest.mark.parametrize("apart", [1, 40, 3000])
 @pytest.mark.parametrize("order", [0, 1])
 def test_unions_hold_every_key_of_a_tile_once(host_backend: ModuleType, apart: int, order: int) -> None:
-    """Of keys in any order, some of them twice, and so far apart that they take several ranges; without a race."""
+    """Keys are in any order, some twice, some so far apart that they take several ranges; no race."""
     row_offsets, keys, _ = lists(53)
     keys = np.random.default_rng(0).permutation(keys * np.int32(apart))
     launcher.use(Settings(races=True, order=order))
@@ -78,7 +78,7 @@ def test_unions_hold_every_key_of_a_tile_once(host_backend: ModuleType, apart: i
 
 
 def test_the_harness_sees_no_difference(host_backend: ModuleType, launched: list[str]) -> None:
-    """Values and gradients of the operation's own cases."""
+    """Values and gradients of the operation's own cases pass."""
     (op,) = (op for op in OPS if op.name == "sparse_attention")
     with forms.use(forms.Forms("fast")):
         check_values(host_backend, op, example_case(op))
@@ -87,7 +87,7 @@ def test_the_harness_sees_no_difference(host_backend: ModuleType, launched: list
 
 
 def test_a_training_step_makes_unions_once(host_backend: ModuleType) -> None:
-    """All layers of a Transformer Grammar read those of its batch, without a copy or a wait of their own."""
+    """All layers of a Transformer Grammar use the unions of their batch, and make no copies and no waits themselves."""
     with forms.use(forms.Forms("fast")):
         counts = counts_of("transformer_grammar", launcher.host_backend())
     totals = cupy_array.totals(counts)
@@ -97,7 +97,7 @@ def test_a_training_step_makes_unions_once(host_backend: ModuleType) -> None:
 
 
 def test_a_graph_finds_unions_anew(host_backend: ModuleType) -> None:
-    """Those of the keys that its memory holds when it is replayed."""
+    """A replayed graph computes the unions of the keys that are then in memory."""
     gpu, (row_offsets, keys, relative) = launcher.host_backend(), lists(53)
     other = keys[::-1].copy()
     floats = [gpu.xp.asarray(x) for x in draw((53, 2, 5), *[(53, 2, 5)] * 2, (4, 2, 5), *[(2, 5)] * 2)]

@@ -45,7 +45,7 @@ def same_device() -> Iterator[None]:
 
 
 def test_a_small_report_is_whole(tmp_path: Path) -> None:
-    """Every part ends; nothing failed; the times, losses and tests of the page are numbers; all steps have graphs."""
+    """Every part ends and nothing failed; times, losses and tests on the page are numbers; all steps have graphs."""
     assert report.main(["--out", str(tmp_path), *SMALL, "--minutes", "20"]) == 0
     parts = json.loads((tmp_path / "report.json").read_text())
     assert list(parts) == list(part.PARTS)
@@ -74,7 +74,7 @@ def test_a_small_report_is_whole(tmp_path: Path) -> None:
 
 
 def check_kernels(rows: dict[str, Any], of_steps: dict[str, Any]) -> None:
-    """Every step has its kernels, the longest first: no more than it starts, and its products among them."""
+    """Check that each step lists its kernels, the longest first, at most as many as it launches, with its products."""
     assert list(rows) == [steps.row_name(step, form) for form in kernels.FORMS for step in steps.SMALL]
     for name, row in rows.items():
         seconds = [kernel["seconds"] for kernel in row["kernels"]]
@@ -85,7 +85,7 @@ def check_kernels(rows: dict[str, Any], of_steps: dict[str, Any]) -> None:
 
 
 def test_a_gradient_that_is_not_a_number_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever number it is: Python's max leaves out a NaN that is not the first."""
+    """A NaN is found at any place: Python's max would ignore one that is not the first."""
     lists = iter([[1.0, 2.0], *[[1.0, float("nan")]] * len(steps.COMPARED)])
     monkeypatch.setattr(steps, "numbers", lambda *_: next(lists))
     monkeypatch.setattr(steps, "results", lambda step: [])
@@ -155,7 +155,7 @@ def test_a_row_that_fails_ends_its_process_and_no_other_row(tmp_path: Path, monk
 
 
 def test_every_part_has_its_turn() -> None:
-    """Even if each takes all of its time, the last one begins before the whole command ends."""
+    """Even if each part takes all of its time, the last part begins before the whole command ends."""
     *before, last = part.PARTS
     assert last == "suite" and sum(part.PARTS[name] for name in before) < 60 * report.MINUTES
 
@@ -216,7 +216,7 @@ def test_options_that_do_not_fit_are_refused(
 
 
 def test_tests_that_passed_are_not_run_again(tmp_path: Path) -> None:
-    """The plug-in writes every outcome, and leaves out what has passed or was skipped."""
+    """The plug-in records every outcome; a second run leaves out tests that passed or were skipped."""
     (tmp_path / "test_three.py").write_text(
         "import pytest\ndef test_one(): pass\ndef test_two(): assert 1 == 2\ndef test_three(): pytest.skip('no tool')\n"
     )

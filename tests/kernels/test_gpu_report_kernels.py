@@ -1,4 +1,4 @@
-"""The kernels of a step in the report of a GPU: what is timed, and how on a GPU, of which a part of CuPy is played."""
+"""The kernels of a step in the report of a GPU: what is timed, and how a GPU times it, with an imitation of CuPy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ A, B = (3, 5), (5, 7)
 
 @pytest.mark.parametrize("form", [Forms(), Forms("fast")])
 def test_products_and_kernels_are_noted(host_backend: ModuleType, form: Forms) -> None:
-    """Products have the sizes that their caller sees; afterwards nothing is noted any more."""
+    """Products have the sizes that the caller sees; afterwards nothing is recorded any more."""
     a, b, batch = (x.astype(np.float32) for x in draw(A, B, (2, *B)))
     records: list[Noted] = []
     before, multiply = device._current(), Library.multiply

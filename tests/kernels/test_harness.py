@@ -1,4 +1,4 @@
-"""The harness itself: every seeded error must turn its row of the table red."""
+"""The harness itself: for every seeded error a test of its row in the table must fail."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_code_that_mutants_change_is_right(name: str, plain: Function) -> No
 
 
 def backend_with(name: str, function: Function) -> Any:
-    """Return the CPU backend with another function of this name."""
+    """Return the CPU backend with this function in the place of its own."""
     backend = SimpleNamespace(**{k: v for k, v in vars(cpu).items() if not k.startswith("_")})
     setattr(backend, name, function)
     backend.__name__ = "mutant"
@@ -63,12 +63,12 @@ NOT_COMPARED = {
     "layer_norm": (1, 2), "cross_entropy": (1, 2), "residual_layer_norm": (1, 2), "cky_pool": (2, 3),
     "pair_attention": (1,), "pair_layers": (1,), "residual_norm": (1,),
 }  # fmt: skip
-"""Outputs that are a backend's own: only its gradient reads them."""
+"""Outputs that a backend may choose freely, because only its own gradient reads them."""
 
 
 @pytest.mark.parametrize("row", OPS, ids=lambda row: row.name)
 def test_a_row_too_many_is_seen(row: Op) -> None:
-    """Of every output that is compared, with its last row once more."""
+    """Every output that is compared is refused with its last row repeated."""
     case, right = example_case(row), getattr(cpu, row.name)
 
     def longer(number: int) -> ModuleType:
@@ -87,7 +87,7 @@ def test_a_row_too_many_is_seen(row: Op) -> None:
 
 
 def test_the_neighbour_test_can_fail() -> None:
-    """A kernel whose output changes when another example is filled with NaN fails."""
+    """A kernel fails if its output changes when another example is filled with NaN."""
 
     def leaky(x: Any, bias: Any) -> Any:
         return ((cpu.bias_gelu(x, bias)[0] + (0 if np.isfinite(x).all() else 1)).astype(x.dtype),)
@@ -103,7 +103,10 @@ def test_the_neighbour_test_can_fail() -> None:
 
 
 def test_a_gradient_of_the_last_call_is_seen() -> None:
-    """Not of the outputs that it is given: in a model with two layers all but the last gradient are wrong."""
+    """A gradient that uses the outputs of the last call, and not those it is given, fails.
+
+    In a model with two layers all but the last layer's gradient would be wrong.
+    """
     last = {}
 
     def layer_norm(x: Any, scale: Any, bias: Any) -> Any:

@@ -44,7 +44,7 @@ def test_steps_of_more_than_a_block(host_backend: ModuleType, size: int) -> None
 
 
 def test_a_step_whose_rate_lies_on_the_device_is_the_same(host_backend: ModuleType) -> None:
-    """Of float32, too: numbers are rounded where they are used."""
+    """The bits agree in float32, too: numbers are rounded only where they are used."""
     of_step = np.array(
         [OPTIONS["rate"], *host_backend.corrections(OPTIONS["beta1"], OPTIONS["beta2"], OPTIONS["step"])]
     )
@@ -71,7 +71,7 @@ def test_squares_are_summed_in_float64(host_backend: ModuleType, size: int) -> N
     ("n_labels", "clip_norm"), [(5, 0.25), (5, 100.0), (5, None), (0, 0.25), (np.array(3.0), 0.25)]
 )
 def test_a_gradient_is_clipped_as_on_the_host(host_backend: ModuleType, n_labels: Any, clip_norm: float | None) -> None:
-    """By the length of the mean over the labels, of which there may be none; their number may lie on the device."""
+    """The norm is that of the mean over labels; their number may be 0, and may lie on the device."""
     (x,) = draw((1000,))
     expected = optimizer.clipped(np, x, n_labels, clip_norm)
     assert [float(y) for y in host_backend.clipped(x, n_labels, clip_norm)] == pytest.approx(expected, rel=1e-13)

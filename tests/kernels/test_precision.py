@@ -1,4 +1,4 @@
-"""Kernels that declare a precision: what is right in it passes, what is coarser or wrong does not."""
+"""Kernels that declare a precision: right results pass; results of a lower precision, and wrong ones, do not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Kernel = Callable[..., tuple[Any, ...]]
 
 
 def layer_norm_in(name: str) -> Kernel:
-    """Return LAY-1 with every result rounded."""
+    """Return a kernel of LAY-1 that rounds every intermediate result."""
 
     def low(x: Any) -> Any:
         return rounded(x, PRECISIONS[name])
@@ -41,7 +41,7 @@ def layer_norm_in(name: str) -> Kernel:
 
 
 def layer_norm_vjp(d_out: Any, outputs: Any, x: Any, scale: Any, bias: Any) -> tuple[Any, ...]:
-    """Return the gradients from inputs of bfloat16, rounded to it in the end."""
+    """Return the gradients of bfloat16 inputs, computed in float64 and rounded to bfloat16."""
     wide = [np.float64(a) for a in (x, scale, bias)]
     gradients = cpu.layer_norm_vjp(np.float64(d_out), cpu.layer_norm(*wide), *wide)
     return tuple(np.float32(rounded(g, PRECISIONS["bfloat16"])) for g in gradients)
@@ -73,7 +73,7 @@ def test_neighbours_are_tested_in_the_declared_precision() -> None:
 
 
 def test_neighbours_at_sizes_are_tested_in_the_declared_precision() -> None:
-    """The kernel gives float32 whatever it gets: float64 is not asked of it."""
+    """The kernel always returns float32, so it is not tested in float64."""
     backend, row = with_precision("bfloat16", layer_norm_in("bfloat16")), ROWS["layer_norm"]
     cases = [case for _, case in cases_at_sizes(backend, row) if len(case.examples) > 1]
     assert cases
@@ -92,7 +92,7 @@ def test_a_coarser_or_wrong_kernel_fails(precision: str, kernel: Kernel) -> None
 
 
 def test_gradients_are_held_to_the_precision() -> None:
-    """Gradients that are rounded in the end pass; without the mean's part, or of less precision than declared, not."""
+    """Gradients that are rounded once pass; those without the mean's part, or below the declared precision, fail."""
     row, kernel = ROWS["layer_norm"], layer_norm_in("bfloat16")
 
     def without_mean(d_out: Any, outputs: Any, x: Any, scale: Any, bias: Any) -> tuple[Any, ...]:
@@ -108,7 +108,7 @@ def test_gradients_are_held_to_the_precision() -> None:
     ("precision", "message"),
     [({"layer_norm": "bfloat"}, "precision: layer_norm: 'bfloat' is unknown: did you mean bfloat16?"),
      ({"layer_norm": 8}, "precision: layer_norm: 8 is unknown: choose one of float32, tfloat32, float16, bfloat16"),
-     ({"double_closing": "float16"}, "precision: double_closing compares and counts, and has no precision: "
+     ({"double_closing": "float16"}, "precision: double_closing is compared exactly, and has no precision: "
       "leave it out")],
 )  # fmt: skip
 def test_unknown_precisions_are_refused(precision: dict[str, Any], message: str) -> None:
@@ -138,7 +138,7 @@ def test_a_precision_of_no_operation_is_refused(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_kernel_without_float64_is_not_asked_for_it() -> None:
-    """Bad inputs and neighbours are of the declared type, too."""
+    """Bad inputs and neighbours are tested in the declared type, too."""
 
     def layer_norm(x: Any, scale: Any, bias: Any) -> Any:
         for name, array in {"x": x, "scale": scale, "bias": bias}.items():

@@ -1,4 +1,4 @@
-"""Matrix products of the GPU backend, both forms in every precision, against NumPy's, without a GPU."""
+"""Matrix products of the GPU backend, in both forms and every precision, agree with NumPy's; no GPU is needed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SHAPES = [((5, 3), (3, 4)), ((1, 3), (3, 1)), ((4, 1), (1, 6)), ((2, 5, 3), (2, 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_products_of_every_layout(host_backend: ModuleType, kernels: str, precision: str, layout: str) -> None:
-    """Also into an array, added to one, with a bias, with factors rounded once; float64 is never rounded."""
+    """Products also fill an array, add to one, get a bias, and take rounded factors; float64 stays exact."""
     with forms.use(forms.Forms(kernels, precision)):
         for number, (of_a, of_b) in enumerate(SHAPES):
             for dtype in (np.float32, np.float64):
@@ -56,7 +56,7 @@ def test_products_of_every_layout(host_backend: ModuleType, kernels: str, precis
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_products_of_several_pairs(host_backend: ModuleType, kernels: str, precision: str) -> None:
-    """Matrices of a flat vector and one factor for all, or matrices here and there, also without elements."""
+    """One factor is shared; the others are parts of a flat vector or separate; some products are empty."""
     flat = drawn((200,), 0)
     parts = [flat[start : start + 12].reshape(3, 4) for start in (0, 64, 128)]
     for weights in (parts, parts[::-1], [parts[0], parts[2], parts[1]], [x.copy() for x in parts], parts[:1]):
@@ -73,7 +73,10 @@ def test_products_of_several_pairs(host_backend: ModuleType, kernels: str, preci
 
 @pytest.mark.parametrize("kernels", KERNELS)
 def test_pairs_at_equal_distances_are_one_product(host_backend: ModuleType, kernels: str) -> None:
-    """Also for gradients, whose factor that all share is transposed; matrices in another order are a product each."""
+    """Matrices at equal distances are one product, also for the gradients, where the shared factor is transposed.
+
+    Matrices in another order are a product each.
+    """
     gpu = launcher.host_backend()
     flat, x = gpu.xp.asarray(drawn((200,), 0)), gpu.xp.asarray(drawn((5, 3), 1))
     weights = [flat[start : start + 12].reshape(3, 4) for start in (0, 64, 128)]
@@ -90,7 +93,7 @@ def test_pairs_at_equal_distances_are_one_product(host_backend: ModuleType, kern
 
 
 def test_arrays_that_lie_apart_by_chance_are_a_product_each(host_backend: ModuleType) -> None:
-    """Two arrays always have one distance; which one is no fact of the computation."""
+    """Two separate arrays always lie at some distance: the number of kernels must not depend on it."""
     gpu = launcher.host_backend()
     x, *weights = (gpu.xp.asarray(array) for array in (drawn((5, 3), 1), drawn((3, 4), 2), drawn((3, 4), 3)))
     weights.sort(key=device.address)
@@ -102,7 +105,7 @@ def test_arrays_that_lie_apart_by_chance_are_a_product_each(host_backend: Module
 @pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_sums_of_products(host_backend: ModuleType, kernels: str, precision: str) -> None:
-    """Of several pairs at equal distances, in another order, of two pairs, without elements; also added to a matrix."""
+    """Pairs are at equal distances, in another order, two, or without rows; also added to a matrix."""
     for n, width in ((5, 3), (5, 64), (0, 3)):
         flat, slopes = drawn((3, 4, width), 0), drawn((3, n, width), 1)
         for numbers in ((0, 1, 2), (0, 2, 1), (1, 2), (2,)):
@@ -142,7 +145,10 @@ def test_products_without_a_sum(host_backend: ModuleType, kernels: str) -> None:
 
 @pytest.mark.parametrize("precision", DROPPED)
 def test_rounding(host_backend: ModuleType, precision: str) -> None:
-    """To nearest, ties to even; NaN stays NaN, and infinity is above all numbers. Sizes around a block of threads."""
+    """Numbers are rounded to nearest, ties to even; NaN stays NaN, and what is too large becomes infinity.
+
+    Sizes are those around a block of threads.
+    """
     one, dropped = 0x3F800000, DROPPED[precision]
     unit, half = 1 << dropped, 1 << (dropped - 1)
     least = one & ~(2 * unit - 1)
@@ -175,7 +181,7 @@ def test_bf16_has_aligned_rows(host_backend: ModuleType) -> None:
 
 
 def test_a_bias_is_added_where_it_is_aligned(host_backend: ModuleType) -> None:
-    """By the library, in float32; elsewhere after the product."""
+    """The library adds an aligned float32 bias in its own kernel; any other bias is added after the product."""
     x, w = drawn((5, 3), 0), drawn((3, 4), 1)
     memory = np.zeros(PITCH * BIAS_ALIGNED, np.uint8)
     start = -memory.ctypes.data % BIAS_ALIGNED
@@ -191,7 +197,10 @@ def test_a_bias_is_added_where_it_is_aligned(host_backend: ModuleType) -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_product_sums_a_factor(host_backend: ModuleType, precision: str) -> None:
-    """As it is rounded, in the same call, also where the product is added; one that lies the other way is refused."""
+    """A product also sums the rows of a factor, as it is rounded, also if it is added to an array.
+
+    A factor in the other memory order is refused.
+    """
     for n, m, k in ((5, 4, 3), (1, 4, 3), (5, 1, 3), (5, 4, 1), (1, 1, 1)):
         slopes, x = drawn((k, n), 0), drawn((k, m), 1)
         assert not products.fuses_sums(slopes)
@@ -207,7 +216,7 @@ def test_a_product_sums_a_factor(host_backend: ModuleType, precision: str) -> No
             near = [nearest(y, precision) for y in factors]
             assert_is_product(out, *near, before)
             assert_is_product(sums[None], np.ones((1, k)).astype(np.float32), nearest(slopes, precision))
-            with pytest.raises(ValueError, match=f"{which}: only the fast form sums, in float32, at a multiple of 16"):
+            with pytest.raises(ValueError, match=f"{which}: sums need fast kernels, float32, and an address"):
                 host_backend.matmul(*factors, **{which: sums})
     slopes, x = np.asfortranarray(drawn((3, 5), 0)), drawn((3, 4), 1)
     with forms.use(forms.Forms("fast", precision)):
@@ -219,7 +228,7 @@ def test_a_product_sums_a_factor(host_backend: ModuleType, precision: str) -> No
 
 @pytest.mark.parametrize("name", ["linear", "project"])
 def test_a_bias_gets_its_gradient_from_the_product(host_backend: ModuleType, name: str) -> None:
-    """Under fast kernels: no kernel of its own sums it; in float64 one does."""
+    """Fast kernels sum the bias's gradient in the product, without a kernel of its own; in float64 it has one."""
     gpu = launcher.host_backend()
     for dtype in (np.float32, np.float64):
         results, kernels = [], []

@@ -1,4 +1,4 @@
-"""Pruned charts beyond the table of operations: vectors, one-word sentences, and a thousand words."""
+"""Pruned charts beyond the table of operations: specs' vectors, one-word sentences, and a thousand words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def vectors() -> list[dict]:
 
 @pytest.mark.parametrize("vector", vectors(), ids=lambda vector: vector["id"])
 def test_vectors(backend: ModuleType, vector: dict) -> None:
-    """Cells, splits and steps are those of the vector, in a batch between other sentences."""
+    """Cells, splits and steps are those of the vector, also in a batch between other sentences."""
     inputs, expect = vector["inputs"], vector["expect"]
     orders = [[1, 0, 2], inputs["merge_order"], [], [2, 3, 0, 1]]
     outputs = charts(backend, orders, inputs.get("window", 2))
@@ -73,7 +73,7 @@ def balanced(n: int) -> list[int]:
     ids=["balanced", "left", "right"],
 )
 def test_a_thousand_words(backend: ModuleType, order: list[int], expected: tuple[int, int, int]) -> None:
-    """PC-2 L5, PC-3 L2 and L3: steps, cells and splits; and the last step is the sentence."""
+    """PC-2 L5, PC-3 L2 and L3: the numbers of steps, cells and splits; the last cell is the sentence."""
     spans, _, split_offsets, left, right, step_offsets, roots = charts(backend, [order], 2)
     assert (len(step_offsets) - 1, len(spans), len(left)) == expected and split_offsets[-1] == len(right)
     assert spans[-1].tolist() == [0, 1023] and roots.tolist() == [1024 + len(spans) - 1]
@@ -102,7 +102,7 @@ def test_zeros_of_both_signs(backend: ModuleType) -> None:
 
 @pytest.mark.parametrize("window", [1, 2, 3, 9])
 def test_room_for_the_most_spans_of_all_merge_orders(window: int) -> None:
-    """Exactly the room: spans of up to W + 1 units that are there before some merge, and their splits at first."""
+    """`most_spans` is exactly the largest number over all merge orders, of spans and of their splits."""
     for n in range(1, 7):
         counts = [spans_and_splits(n, window, order) for order in permutations(range(1, n))]
         assert most_spans(np.array([n, 1]), window).tolist() == [[most, 0] for most in np.max(counts, axis=0)]

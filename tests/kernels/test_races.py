@@ -1,4 +1,4 @@
-"""The race detector of the stand-in for a GPU finds what it should, and nothing in our kernels.
+"""The race detector of the stand-in for a GPU finds races in wrong kernels, and none in ours.
 
 These tests put NumPy in the place of CuPy.
 """
@@ -42,7 +42,7 @@ RIGHT = (
     "if (i == 7) x[1] = x[0];",
     "int* flags = (int*)x; if (i % 2) atomicOr(flags, 1 << i % 5);",
 )
-"""Code without races."""
+"""Code of kernels without races."""
 WRONG = (
     ("shared[i] = x[i]; x[i] = shared[63 - i];", r"byte \d+ of the block's dynamic shared memory: block 0: thread"),
     ("shared[i] = x[i]; __syncwarp(); x[i] = shared[63 - i];", "dynamic shared memory"),
@@ -61,7 +61,7 @@ WRONG = (
 
 @pytest.fixture
 def watched(host_backend: ModuleType) -> Iterator[ModuleType]:
-    """The kernels on the host, with all that it can do: races, another order of threads, contracted operations."""
+    """Run kernels on the host with the race detector, another order of threads, and fused multiply-add."""
     before = launcher.use(Settings(races=True, order=1, fused=launcher.can_fuse()))
     yield host_backend
     launcher.use(before)
@@ -78,7 +78,7 @@ def test_barriers_order_memory(watched: ModuleType, code: str) -> None:
 
 @pytest.mark.parametrize(("code", "message"), WRONG)
 def test_races_are_reported(watched: ModuleType, code: str, message: str) -> None:
-    """By the number in memory, both threads, and their lines."""
+    """The message has the place in memory, both threads, and their lines."""
     for order in range(3):
         launcher.use(Settings(races=True, order=order))
         with pytest.raises(RuntimeError, match=f"kernel: race at .*{message}"):
@@ -102,7 +102,7 @@ def test_parameters_of_macros_are_named(watched: ModuleType) -> None:
 
 
 def test_threads_run_in_a_drawn_order(host_backend: ModuleType) -> None:
-    """The last of 64 threads that write one number is another one by another seed, and the same by the same."""
+    """If 64 threads write one number, the last writer depends on the seed; the same seed gives the same writer."""
     last = []
     for order in (0, 1, 2, 3, 4, 0):
         before = launcher.use(Settings(order=order))
@@ -115,7 +115,7 @@ def test_threads_run_in_a_drawn_order(host_backend: ModuleType) -> None:
 
 @pytest.mark.skipif(not launcher.can_fuse(), reason="this processor has no fused multiply-add")
 def test_operations_are_contracted(host_backend: ModuleType) -> None:
-    """(1 + e)^2 - (1 + 2 e) is 0 where the product is rounded, and e^2 in one operation."""
+    """(1 + e)^2 - (1 + 2 e) is 0 if the product is rounded, and e^2 with fused multiply-add."""
     small = 2.0**-40
     for fused, expected in ((False, 0.0), (True, small**2)):
         x = np.array([1 + small, -(1 + 2 * small)])
@@ -126,7 +126,7 @@ def test_operations_are_contracted(host_backend: ModuleType) -> None:
 
 
 def test_kernels_have_no_races(watched: ModuleType, op: Op) -> None:
-    """At every size of their tiles; the answers and gradients of one case are those of the reference all the same."""
+    """There is no race at any size of the tiles; answers and gradients of one case are still the reference's."""
     if not hasattr(watched, op.name):
         pytest.skip(f"accel.cuda has no {op.name}")
     case = example_case(op)
@@ -141,7 +141,7 @@ def test_kernels_have_no_races(watched: ModuleType, op: Op) -> None:
 
 
 def test_lines_of_a_kernel_are_named(watched: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names the file that has the line, though the compiler sees one text."""
+    """The message names the file that has the line, though the compiler gets one text."""
     texts = {name: device.source_text(name) for name in ("layers", "support/check")}
     before, kernel, after = texts["layers"].partition("label_logp(")
     texts["layers"] = before + kernel + after.replace("__syncthreads();", "", 1)

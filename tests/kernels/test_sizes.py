@@ -28,7 +28,7 @@ ROWS = {op.name: op for op in OPS}
 
 
 def backend_with(tiles: dict[str, dict[str, Any]] | None, **functions: Any) -> Any:
-    """Return the CPU backend with other functions, and with other tiles, or none declared."""
+    """Return the CPU backend with other functions, and with these tiles; None: it declares none."""
     public = {name: value for name, value in vars(cpu).items() if not name.startswith("_")}
     return SimpleNamespace(**public | {"tiles": tiles, "__name__": "other"} | functions)
 
@@ -46,14 +46,14 @@ def fails(name: str, function: Callable[..., Any], op: Op, tiles: dict[str, tupl
 
 
 def test_every_operation_has_axes(op: Op) -> None:
-    """And its cases of the default sizes agree."""
+    """Every operation has axes, and its cases of the default sizes pass."""
     assert axes(op)
     for builder in op.sized:
         check_values(cpu, op, builder())
 
 
 def test_a_case_has_the_size_that_it_is_given(op: Op) -> None:
-    """Every axis with tiles can be measured, and a case has its size."""
+    """The size of every axis with tiles can be measured, and a case has the size that was asked for."""
     for axis, tiles in tiles_of(SimpleNamespace(), op).items():
         for size in sizes_around(tiles):
             for builder in axes(op)[axis]:
@@ -61,7 +61,7 @@ def test_a_case_has_the_size_that_it_is_given(op: Op) -> None:
 
 
 def test_an_error_above_a_tile_is_caught(op: Op) -> None:
-    """For every tile of our kernels: one number is wrong where the axis is longer, in the outputs or a gradient."""
+    """For every tile of our kernels: one number in the outputs or a gradient is wrong if the axis is longer."""
     for axis, tiles in tiles_of(SimpleNamespace(), op).items():
         row = replace(op, sized=axes(op)[axis][:1])  # one kind of case is enough
         for tile, name in product(tiles, (op.name, f"{op.name}_vjp") if op.diff else (op.name,)):
@@ -70,7 +70,7 @@ def test_an_error_above_a_tile_is_caught(op: Op) -> None:
 
 @pytest.mark.parametrize("name", [op.name for op in OPS if "heads" in axes(op)])
 def test_an_error_above_eight_heads_is_caught(name: str) -> None:
-    """At the sizes of a backend that declares no tiles."""
+    """It is caught at the sizes of a backend that declares no tiles."""
     tiles = tiles_of(backend_with(None), ROWS[name])["heads"]
     assert fails(name, wrong_above(name, "heads", 8), ROWS[name], {"heads": tiles})
     assert fails(f"{name}_vjp", wrong_above(f"{name}_vjp", "heads", 8), ROWS[name], {"heads": tiles})
@@ -82,7 +82,7 @@ def test_errors_as_they_happen_are_caught(name: str, mutant: Callable[..., Any])
 
 
 def test_a_neighbour_that_is_read_above_a_tile_is_caught() -> None:
-    """Both examples of a batch have part in the wrong rows, with a weight of 0."""
+    """The kernel reads the first row of the batch for every row, with a weight of 0, if there are over 64 rows."""
 
     def reads_the_first_row(x: Any, *rest: Any) -> Any:
         y, *others = cpu.layer_norm(x, *rest)
@@ -95,7 +95,7 @@ def test_a_neighbour_that_is_read_above_a_tile_is_caught() -> None:
 
 
 def test_tiles_of_a_backend() -> None:
-    """Those declared; without a declaration those of our backends; none where there are none."""
+    """A backend has the tiles that it declares; if it declares none, our backends'; the reference has none."""
     op = ROWS["layer_norm"]
     assert tiles_of(backend_with({"layer_norm": {"rows": (7,)}}), op) == {"rows": (7,)}
     assert tiles_of(ref, op) == {}
@@ -114,14 +114,14 @@ def test_tiles_of_a_backend() -> None:
 
 
 def test_kernels_of_others_are_tested_along_every_axis(op: Op) -> None:
-    """Also where ours have no tiles; theirs are not known, so that a fixed block of 16 is supposed."""
+    """A backend that declares no tiles is tested along every axis: with our tiles, or, where we have none, with 16."""
     tiles = tiles_of(backend_with(None), op)
     assert tiles.keys() == axes(op).keys() and all(tiles.values())
     assert tiles == {axis: tiles_of(SimpleNamespace(), op).get(axis) or (16,) for axis in axes(op)}
 
 
 def test_wide_rows_and_long_sequences_of_others() -> None:
-    """Wrong from a width or a step of 17 on, where no drawn case goes."""
+    """These kernels are wrong from a width or a step of 17 on; the drawn cases are smaller."""
 
     def narrow(h: Any, table: Any, *others: Any) -> Any:
         return cpu.cross_entropy(h[:, :16].copy(), table[:, :16].copy(), *others)
@@ -137,7 +137,7 @@ def test_wide_rows_and_long_sequences_of_others() -> None:
 
 
 def digest() -> str:
-    """Run every operation and gradient at the sizes of the CPU's tiles, in float32."""
+    """Return a digest of all operations and gradients at the sizes of the CPU's tiles, in float32."""
     hasher = hashlib.sha256()
     for op in OPS:
         for _, case in cases_at_sizes(cpu, op):

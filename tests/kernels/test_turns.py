@@ -1,4 +1,4 @@
-"""Phases of work by one team of threads: each waits for the one before, however the threads run."""
+"""A team of threads works in phases: a phase waits for the one before, in whatever order the threads run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRIME = 1009
 
 @team_kernel()
 def run_phases(part, table, counts, workers):
-    """Set every element of a row from all of the row before."""
+    """Set every element of a row from all elements of the row before."""
     for _ in share(part, workers):
         first, turn = 0, take(counts)
         for phase in range(1, len(table)):
@@ -31,7 +31,7 @@ def run_phases(part, table, counts, workers):
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
 def test_a_phase_waits_for_the_one_before(workers: int) -> None:
-    """Where there are fewer threads than workers, some run after the others have ended, and find nothing left."""
+    """If there are fewer threads than workers, some workers start after all work is done, and find none left."""
     table, width = np.zeros((300, 5), np.int64), np.arange(5)
     run_phases(table, counts := counters(), workers)
     for row, before in zip(table[1:], table, strict=False):
@@ -73,6 +73,9 @@ for thread in threads:
 
 
 def test_two_threads_use_kernels_at_a_time() -> None:
-    """As batches are made while a step runs. Numba's "workqueue", the only team of some machines, allows no two."""
+    """Batches are made while a step runs, but Numba's "workqueue" allows only one thread at a time.
+
+    Some machines have no other threading layer.
+    """
     environment = os.environ | {"NUMBA_NUM_THREADS": "2", "NUMBA_THREADING_LAYER": "workqueue"}
     subprocess.run([sys.executable, "-c", BESIDE], env=environment, timeout=120, check=True)

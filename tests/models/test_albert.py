@@ -1,4 +1,4 @@
-"""The batched ALBERT with a chart and without: against the reference, gradients, neighbours, sizes, bad input."""
+"""The batched ALBERT, with and without a chart: against the reference; gradients, neighbours, sizes, bad input."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def config_of(**changes: Any) -> Config:
 
 
 def parameters_of(config: Config) -> dict[str, np.ndarray]:
-    """Return float64 parameters with nothing at 0 or 1."""
+    """Return random float64 parameters, none of them 0 or 1."""
     draw = np.random.default_rng(3)
     initial_parameters = albert.initialise(config, 7)
     return {name: x.astype(np.float64) + 0.3 * draw.standard_normal(x.shape) for name, x in initial_parameters.items()}
 
 
 def batch_of(config: Config, lengths: list[list[int]], seed: int = 5) -> SentenceBatch:
-    """Return sentences or pairs of these lengths; without classes every other token is masked."""
+    """Return a batch of sentences or pairs of these lengths; without classes every other token is masked."""
     draw = np.random.default_rng(seed)
     in_order = [row[side] for side in range(len(lengths[0])) for row in lengths]
     offsets = np.cumsum([0, *in_order], dtype=np.int64)
@@ -55,7 +55,7 @@ def batch_of(config: Config, lengths: list[list[int]], seed: int = 5) -> Sentenc
 
 
 def sequences_of(batch: SentenceBatch, width: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the ids and the types of every sequence."""
+    """Return the ids and the token types of every sequence."""
     sentences = np.split(batch.ids, batch.offsets[1:-1])
     count = len(sentences) // width
     rows = [[sentences[side * count + b] for side in range(width)] for b in range(count)]
@@ -123,7 +123,7 @@ def test_masked_tokens_are_the_reference(monkeypatch: pytest.MonkeyPatch, activa
 @pytest.mark.parametrize("rows", [1, 4, 1000])
 @pytest.mark.parametrize("n_classes", [0, 3])
 def test_the_most_probable_labels_are_right(n_classes: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many rows are judged at a time."""
+    """The result does not depend on the number of rows that are judged at a time."""
     config = config_of(n_classes=n_classes)
     p, batch, n = parameters_of(config), batch_of(config, [*SINGLES, [4], [2], [5]]), n_classes or V
     monkeypatch.setattr(passes, "LOGITS", rows * n)
@@ -148,7 +148,7 @@ def test_the_most_probable_labels_are_right(n_classes: int, rows: int, monkeypat
     ],
 )
 def test_gradients(lengths: list[list[int]], seed: int | None, changes: dict[str, Any]) -> None:
-    """1e-7 relative along one direction, in float64."""
+    """The gradient along one direction agrees with differences to 1e-7, in float64."""
     config = config_of(**changes)
     p, batch, draw = parameters_of(config), batch_of(config, lengths), np.random.default_rng(0)
     along = {name: draw.standard_normal(x.shape) for name, x in p.items()}
@@ -175,8 +175,7 @@ def test_score_is_compared_with_the_label() -> None:
 
 @pytest.mark.parametrize("across", [False, True])
 def test_phrases_across_a_pair(across: bool) -> None:
-    """AL point C: with `across` the tokens of both sentences share phrases, so that where the pair is cut matters less:
-    only through the types."""
+    """AL point C: with `across`, phrases may span both sentences: where a pair is cut then only changes the types."""
     config = config_of(n_classes=2, chart="paper", across=across)
     p = parameters_of(config)
     p["type"][:] = 0
@@ -220,7 +219,10 @@ def test_too_long() -> None:
 
 @pytest.mark.parametrize("chart", ["paper", "released"])
 def test_initial_parameters_have_the_stated_sizes(chart: str) -> None:
-    """Normal with 0.02; of the chart's matrices uniform up to the root of six by the sum of both sides."""
+    """Weights have a standard deviation of 0.02; those of the chart are uniform.
+
+    The limit of a chart's matrix is the root of 6 / (rows + columns). Scales are 1, biases 0.
+    """
     config = config_of(chart=chart, d_model=48, d_ff=64, d_embedding=32, n_classes=3)
     for name, x in albert.initialise(config, 1).items():
         if x.ndim == 2 and name.startswith("chart.") and name != "chart.w":

@@ -1,4 +1,4 @@
-"""Every field of every configuration refuses what it cannot be, in one wording that says what to use."""
+"""Every field of every configuration refuses impossible values, with one wording that says what to use."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WORDING = re.compile(r"(\w+): (.+), but (.+); use (.+)")
 
 
 def bad_values(config: Any) -> Iterator[tuple[str, Any]]:
-    """Yield for every field values that it cannot have."""
+    """Yield, for every field, values that it must refuse."""
     for field in fields(config):
         kind = str(field.type)
         if kind in ("int", "int | None"):

@@ -1,4 +1,4 @@
-"""The batched encoder-decoder: against the reference, gradients, ragged batches, one token at a time, ten steps."""
+"""The batched encoder-decoder: against the reference; gradients, ragged batches, one token at a time, ten steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.fixtures.right_labels import assert_right_labels
 @pytest.mark.parametrize("gate", GATES)
 @pytest.mark.parametrize("source_size", [0, V])
 def test_batched_is_the_reference(backend: ModuleType, gate: str, source_size: int) -> None:
-    """Every label's log-probability equals the reference's for its pair alone."""
+    """The log-probability of every label is the reference's for that pair alone."""
     config = config_of(gate, source_vocabulary_size=source_size)
     parameters, batch = parameters_of(config), batch_of(LENGTHS)
     arrays = [backend.xp.asarray(x) for x in vars(batch).values() if isinstance(x, np.ndarray)]
@@ -67,7 +67,7 @@ def test_classes_are_the_reference(gate: str) -> None:
 @pytest.mark.parametrize("rows", [1, 4, 1000])
 @pytest.mark.parametrize("n_classes", [0, 3])
 def test_the_most_probable_labels_are_right(n_classes: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many rows are judged at a time."""
+    """The result does not depend on the number of rows that are judged at a time."""
     config = config_of("none", n_classes=n_classes)
     batch = sentences_of([3, 1, 5, 2, 4, 1, 2], 3) if n_classes else batch_of(LENGTHS)
     n = n_classes or config.vocabulary_size
@@ -84,7 +84,10 @@ def test_the_most_probable_labels_are_right(n_classes: int, rows: int, monkeypat
 @pytest.mark.parametrize("n_classes", [0, 3])
 @pytest.mark.parametrize("seed", [None, 4])
 def test_gradients(gate: str, n_classes: int, seed: int | None) -> None:
-    """1e-7 relative along one direction, in float64; with a seed also dropout and smoothed labels."""
+    """The gradient along one direction agrees with differences to 1e-7, in float64.
+
+    With a seed, dropout and label smoothing are on.
+    """
     config = config_of(gate, n_classes=n_classes)
     batch = sentences_of([3, 1, 5], 3) if n_classes else batch_of(LENGTHS)
     step = 1e-6 if gate == "own" else 1e-5  # a ReLU of the six convolutions turns within the longer one
@@ -93,7 +96,7 @@ def test_gradients(gate: str, n_classes: int, seed: int | None) -> None:
 
 
 def test_smoothed_labels() -> None:
-    """The loss is the cross-entropy with 1 - s on the label and s shared out among the other tokens."""
+    """The loss is the cross-entropy with 1 - s on the label, and s divided equally among the other tokens."""
     config = config_of("none", label_smoothing=0.3, dropout=0.0, attention_dropout=0.0, relu_dropout=0.0)
     parameters, batch = parameters_of(config), batch_of([(3, 4)])
     encoded = reference.encode(parameters, batch.source_ids, config.n_heads)
@@ -116,7 +119,7 @@ def test_ragged_is_one_by_one(gate: str) -> None:
 
 @pytest.mark.parametrize("gate", GATES)
 def test_one_token_at_a_time(gate: str) -> None:
-    """ED-4 L3: the state of the tokens before gives the same values as reading them again."""
+    """ED-4 L3: continuing from the stored state gives the same values as reading all tokens again."""
     config = config_of(gate)
     parameters, draw = parameters_of(config), np.random.default_rng(1)
     sources = [draw.integers(3, V, n).astype(np.int32) for n in (3, 5)]
@@ -139,7 +142,7 @@ def test_one_token_at_a_time(gate: str) -> None:
 
 @pytest.mark.parametrize("gate", GATES)
 def test_ten_steps_side_by_side(gate: str) -> None:
-    """The reference, with gradients by differences, and the CPU backend learn alike."""
+    """The CPU backend has the losses of the reference, whose gradients are differences."""
     config = config_of(gate, d_model=4, d_ff=3, n_layers=1, dropout=0.0, attention_dropout=0.0, relu_dropout=0.0)
     check_ten_steps(encoder_decoder, config, parameters_of(config), batch_of([(2, 1)]))
 

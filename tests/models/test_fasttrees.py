@@ -1,4 +1,4 @@
-"""FastTrees' language model and classifier: against the reference, chunk by chunk, one by one, and their gradients."""
+"""FastTrees' language model and classifier: against the reference, in chunks, one sentence alone, and gradients."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def assert_gradient(loss: Callable[[Named], float], parameters: Named, gradients
 @pytest.mark.parametrize("gates", [1.0, SATURATED])
 @pytest.mark.parametrize("name", PAIRS)
 def test_gradient_of_a_classifier(backend: ModuleType, name: str, gates: float) -> None:
-    """With every dropout on; gates near 0 and 1 where their weights are multiplied by 20."""
+    """All dropouts are on; gates are near 0 and 1 if their weights are multiplied by 20."""
     if backend.name == "ref":
         pytest.skip("the reference has no gradients")
     config = PAIRS[name]
@@ -110,7 +110,7 @@ def test_gradient_of_a_classifier(backend: ModuleType, name: str, gates: float) 
 @pytest.mark.parametrize("gates", [1.0, SATURATED])
 @every_kind
 def test_gradient_of_a_language_model(backend: ModuleType, kind: str, gates: float) -> None:
-    """Of loss and penalties, with every dropout on and a state from the batch before, which is a constant."""
+    """It covers loss and penalties, with all dropouts, and with the state of the batch before as a constant."""
     if backend.name == "ref":
         pytest.skip("the reference has no gradients")
     config = TEXTS[kind]
@@ -156,7 +156,7 @@ def test_penalties_are_the_reference_s(backend: ModuleType) -> None:
 
 
 def test_penalties_do_not_cross_the_borders_of_columns(backend: ModuleType) -> None:
-    """The means of squares of all steps, and of all changes from a step to the next one of its column."""
+    """The penalties are means over all steps, and over changes between neighbouring steps of one column."""
     config = TEXTS["lstm"]
     p, batch = parameters_of(language_model, config), toy(backend, LENGTHS, 3)
     cells = {name: x * (0.55 if name.endswith("hh.weight") else 1.0) for name, x in p.items() if "cells" in name}
@@ -169,7 +169,7 @@ def test_penalties_do_not_cross_the_borders_of_columns(backend: ModuleType) -> N
 
 @every_kind
 def test_an_epoch_begins_with_an_empty_state(backend: ModuleType, kind: str) -> None:
-    """Of a fresh batch the state counts in neither the loss, nor the gradient, nor the penalties."""
+    """With a fresh batch, the old state changes neither the loss, nor the gradient, nor the penalties."""
     config = TEXTS[kind]
     p, batch = on_device(backend, parameters_of(language_model, config)), toy(backend, LENGTHS, 5)
     state = language_model.token_logps(backend, config, p, batch)[1]
@@ -189,7 +189,7 @@ def test_an_epoch_begins_with_an_empty_state(backend: ModuleType, kind: str) -> 
 
 
 def test_nothing_to_read_costs_nothing(backend: ModuleType) -> None:
-    """A process that has no row of a batch."""
+    """A process without rows of a batch has loss 0 and gradient 0."""
     for model, config, per_label in ((language_model, TEXTS["on_lstm"], 0), (sentence_classifier, PAIRS["lstm"], 2)):
         p, empty = on_device(backend, parameters_of(model, config)), toy(backend, [], 0, per_label)
         loss, gradients, _ = model.loss_and_grad(backend, config, p, empty)
@@ -201,7 +201,7 @@ def test_a_state_of_other_sequences_is_refused(backend: ModuleType) -> None:
     config = TEXTS["fasttrees"]
     p = on_device(backend, parameters_of(language_model, config))
     _, state = language_model.token_logps(backend, config, p, toy(backend, [2, 2], 0))
-    with pytest.raises(ValueError, match="^state: not that of 3 sequences in this stack$"):
+    with pytest.raises(ValueError, match=r"^state: shapes \[.*\], but 3 sequences in this stack need \["):
         language_model.token_logps(backend, config, p, toy(backend, [2, 2, 2], 0), state)
 
 
@@ -235,7 +235,7 @@ def test_initial_parameters_are_within_their_limits() -> None:
         ({"vocabulary_size": 0}, "vocabulary_size: 0, but"),
         ({"weight_drop": 1.0}, "weight_drop: 1.0, but a rate is"),
         ({"input_dropout": -0.1}, "input_dropout: -0.1, but a rate is"),
-        ({"alpha": -1.0}, "alpha: -1.0, but it is at least 0 and finite"),
+        ({"alpha": -1.0}, "alpha: -1.0, but it must be at least 0 and finite"),
     ],
 )
 def test_contradictory_configurations_are_refused(change: dict[str, object], words: str) -> None:

@@ -1,4 +1,4 @@
-"""The numbers of parameters that FastTrees' tables print, and which readings of the paper have them."""
+"""The numbers of parameters in FastTrees' tables, and which readings of the paper agree with them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def test_tables_3_and_4(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["on_lstm", "fasttrees", "conv_fasttrees"])
 def test_table_1(kind: str) -> None:
-    """With the Penn Treebank's 10,000 words; the output layer shares the table of the words."""
+    """There are 10,000 words, as in the Penn Treebank; the output layer shares the table of word vectors."""
     assert round(count(language_model.parameter_shapes(language_model.Config(10_000, kind))) / 1e6) == 25
 
 
 def test_only_a_convolution_of_the_gate_features_has_these_sizes() -> None:
-    """Errata S: a convolution of all features has more parameters than every table says."""
+    """Errata S: with a convolution of all features there are more parameters than in every table."""
     conv = {"kind": "conv_fasttrees", "convolved": "inputs"}
     table_1 = language_model.Config(10_000, **conv)
     assert f"{count(language_model.parameter_shapes(table_1)) / 1e6:.1f}" == "30.3"
@@ -45,7 +45,7 @@ def test_only_a_convolution_of_the_gate_features_has_these_sizes() -> None:
 
 
 def test_only_one_reading_has_these_sizes() -> None:
-    """Errata R: of one or two tables, one or two hidden layers, two or four features of a pair, and chunks."""
+    """Errata R: readings differ in word tables, hidden layers, features of a pair, and chunk size."""
     assert (millions(sentiment.TABLE_3, kind="lstm"), millions(inference.TABLE_4, kind="lstm")) == (2.257, 4.882)
     fitting = []
     for tables, layers, compare, chunk in product((1, 2), (1, 2), (False, True), (1, 2, 4, 8, 16, 32)):

@@ -52,7 +52,7 @@ def stacked(
 
 @pytest.mark.parametrize("name", STACKS)
 def test_a_stack_is_the_reference_s_sentence_by_sentence(backend: ModuleType, name: str) -> None:
-    """Ragged sequences, and their state carried into a second part."""
+    """It holds for ragged sequences, and for a second part that starts from their states."""
     config, kind = STACKS[name], STACKS[name].kind
     p, random = stack_parameters(config), np.random.default_rng(2)
     x, more = (random.standard_normal((sum(LENGTHS), config.input_size)) for _ in range(2))

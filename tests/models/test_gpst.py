@@ -1,4 +1,4 @@
-"""The batched GPST against the reference: losses, words, sentences side by side, pieces of a word, GPT-2."""
+"""The batched GPST against the reference: losses, words, several sentences, pieces of a word, GPT-2."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_losses_are_the_reference(backend: ModuleType, changes: dict[str, Any], 
 
 
 def test_losses_of_several_contexts() -> None:
-    """Numerators and denominators add up; a context does not see the one before it, nor an empty one beside it."""
+    """Numerators and denominators add up; no context depends on another one, or on an empty one."""
     config = config_of()
     parameters = parameters_of(config)
     batch, bounds = batch_of(LENGTHS, (2, 2, 3)), [0, 2, 2, 3, len(LENGTHS)]
@@ -94,7 +94,7 @@ def test_the_most_probable_words() -> None:
 
 @pytest.mark.parametrize("rows", [1, 2, 1000])
 def test_the_most_probable_words_are_right(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many rows are judged at a time."""
+    """The result does not depend on the number of rows that are judged at a time."""
     config, n = config_of(), 9
     monkeypatch.setattr(passes, "LOGITS", rows * V)
     parameters, first = parameters_of(config), np.arange(n, dtype=np.int32)
@@ -110,7 +110,7 @@ def test_the_most_probable_words_are_right(rows: int, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("lengths", [[1], [1, 1, 1]])
 @pytest.mark.parametrize("model", ["gpst", "gpt2"])
 def test_one_word_sentences_only(lengths: list[int], model: str, backend: ModuleType) -> None:
-    """Never NaN: no parser loss, no height, and the other losses equal the reference's."""
+    """Nothing is NaN: the losses of parser and height are 0, the others equal the reference's."""
     config = config_of(model=model, height_threshold=0.0)
     parameters, batch = parameters_of(config), batch_of(lengths, ops=backend)
     device_parameters = on_device(backend, parameters)
@@ -160,7 +160,7 @@ def test_pieces_of_a_word_are_a_constituent(backend: ModuleType, window: int) ->
 
 
 def test_gpt2_is_blocks_over_words() -> None:
-    """Words after a start symbol, layers that normalise first, and E again at the end."""
+    """GPT-2 reads words after a start symbol, has LayerNorm before each sublayer, and its output layer is E."""
     config = config_of(model="gpt2")
     p, batch, expected = parameters_of(config), batch_of(LENGTHS, (2,)), []
     for context in (sentences_of(batch)[:2], sentences_of(batch)[2:]):

@@ -1,4 +1,4 @@
-"""GPST on the shortest, the deepest and the strangest input: right answers or named errors, never NaN.
+"""GPST on the shortest, deepest and strangest inputs gives right answers or named errors, and never NaN.
 
 Other files test orders that are no permutation (tests/reference/test_gpst_chart.py), scores that are not finite (the
 table of operations), and beams of 0 and contexts without room (tests/search/test_word_level_bad_input.py).
@@ -32,14 +32,14 @@ N = 1024
 
 
 def long_model() -> tuple[Config, dict[str, np.ndarray]]:
-    """Return a model in float32 whose contexts have 1,024 words."""
+    """Return a float32 model whose contexts have room for 1,024 words."""
     config = config_of(**LONG)
     return config, initialise(config, 0)
 
 
 @pytest.mark.parametrize(("scores", "side"), [(np.arange(N - 1.0), 0), (-np.arange(N - 1.0), 1)], ids=["left", "right"])
 def test_chains_of_1024_words(scores: np.ndarray, side: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step: all losses and gradients are finite; the parser's tree is the chain."""
+    """In a training step all losses and gradients are finite; the tree of the parser is the chain."""
     monkeypatch.setattr(split_parser, "split_scores", lambda *_: constant(scores.astype(np.float32)))
     (config, p), batch = long_model(), batch_of([N])
     loss, gradients, _ = gpst.loss_and_grad(CPU, config, p, batch)
@@ -58,13 +58,13 @@ def test_a_search_through_a_full_context() -> None:
     ((parses, logps),) = word_level_search(CPU, model, [words[:200].tolist()], limits, contexts=[[words[:824]]])
     assert len(parses) == 2 and np.isfinite(logps).all() and (np.diff(logps) < 0).all()
     assert all(np.isfinite(h.logp) and len(h.actions) == 399 for h in parses)
-    with pytest.raises(ValueError, match="sentence 0: 201 words, not 1 to 200 as a context may have after 824"):
+    with pytest.raises(ValueError, match="sentence 0: 201 words, but a context has room for 1 to 200 after 824 words"):
         word_level_search(CPU, model, [words[:201].tolist()], limits, contexts=[[words[:824]]])
 
 
 @pytest.fixture(scope="module")
 def single_words(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Return a text of sentences of one word, and a run that has learned from it alone."""
+    """Return a text of one-word sentences, and a run that is trained on it."""
     path = tmp_path_factory.mktemp("words") / "text"
     path.write_text("yes\nno\nmaybe\nyes\n\nno\nmaybe\nno\nyes\n" * 5)
     run = train(path, path.parent / "run", "--vocabulary", "words", "--validation", str(path), "--test", str(path))
@@ -72,7 +72,7 @@ def single_words(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def test_sentences_of_one_word_only(single_words: tuple[Path, Path], grove: Callable[..., str]) -> None:
-    """They train, parse and are generated; the parser has nothing to learn."""
+    """They can be trained on, parsed and generated; the parser has nothing to learn."""
     path, run = single_words
     file = path.parent / "lines"
     file.write_text("yes\nno\n")
@@ -92,7 +92,7 @@ def test_sentences_of_one_word_only(single_words: tuple[Path, Path], grove: Call
 
 
 def test_unknown_bytes(pieces: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]) -> None:
-    """Pieces spell any text; input that is no text is an error with its line."""
+    """Pieces spell any text; for input that is not UTF-8 the error names the line."""
     file, out = tmp_path / "file", tmp_path / "vectors"
     lines = [["the", "\U0001f993", "sleeps"], ["\x01\ufffd"], ["Ωmega", "the", "\u200b"]]
     file.write_text("".join(f"{' '.join(line)}\n" for line in lines))

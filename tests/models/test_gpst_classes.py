@@ -1,4 +1,4 @@
-"""Classes and scores of contexts: from the state before the last word, learned together with the other losses."""
+"""Classes and scores of contexts are predicted from the state before the last word; their loss joins the others."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ N_CLASSES = 3
 
 
 def classes_of(ops: ModuleType = CPU) -> ContextsBatch:
-    """Return three contexts, of 6, 10 and 3 words, with their classes."""
+    """Return three contexts, of 6, 10 and 3 words, and their classes."""
     batch, labels = batch_of(LENGTHS, CONTEXTS, ops), ops.xp.asarray(np.array([2, 0, 1], np.int32))
     return ContextsBatch(batch.ids, batch.offsets, batch.contexts, labels, 3)
 
 
 @pytest.mark.parametrize("surrogate", [True, False])
 def test_classes_are_the_reference_s(backend: ModuleType, surrogate: bool) -> None:
-    """As if classes were words that never occur, read off the state itself; the last sentence has one word."""
+    """The reference has classes as extra words, and reads them directly from the state.
+
+    The last sentence of a context has one word.
+    """
     config = config_of(n_classes=N_CLASSES, surrogate=surrogate)
     parameters, lengths = parameters_of(config), [5, 1, 2, 7, 1]
     batch = batch_of(lengths, (2,), backend)
@@ -69,7 +72,7 @@ def test_other_losses_do_not_change(backend: ModuleType, model: str) -> None:
     "changes", [{}, {"model": "gpt2"}, {"surrogate": False}, {"dropout": 0.2}, {"n_classes": 1}], ids=str
 )
 def test_gradients(changes: dict[str, object]) -> None:
-    """1e-7 relative along one direction, in float64, of the whole loss; of classes, and of scores."""
+    """The gradient of the whole loss, of classes or scores, agrees with differences to 1e-7, in float64."""
     config = config_of(**({"gradient_stop": False, "n_classes": N_CLASSES} | changes))
     parameters, batch = parameters_of(config), classes_of()
     draw = np.random.default_rng(1)
@@ -102,7 +105,7 @@ def test_gradients_are_those_of_the_cpu(backend: ModuleType) -> None:
 
 
 def test_the_stop_holds_for_classes() -> None:
-    """Under the stop, the parameters that score splits have no gradient from classes; without it they have one."""
+    """Only without the gradient stop does the loss of classes reach the parameters that score splits."""
     largest = {}
     for stop in (True, False):
         with_classes, without = (config_of(gradient_stop=stop, n_classes=n) for n in (N_CLASSES, 0))
@@ -155,7 +158,10 @@ def test_mistakes() -> None:
 
 @pytest.mark.parametrize("model", ["gpst", "gpt2"])
 def test_one_class_is_a_score(backend: ModuleType, model: str) -> None:
-    """The loss is the mean squared error; no answer is right; the logits of classes are those that are judged."""
+    """The loss is the mean squared error, and no answer counts as right.
+
+    With several classes an answer is right if its logit is the largest.
+    """
     config = config_of(model=model, n_classes=1)
     parameters, plain = parameters_of(config), classes_of(backend)
     device_parameters, scores = on_device(backend, parameters), np.array([2.0, 0.5, -1.0], np.float32)

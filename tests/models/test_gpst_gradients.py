@@ -1,4 +1,4 @@
-"""Gradients of the batched GPST, with and without the stop, against differences; and ten steps in which it learns."""
+"""Gradients of the batched GPST, with and without the gradient stop, against differences; and ten steps."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tests.fixtures.gpst_batches import (
 from tests.fixtures.gradient_checks import check_ten_steps, difference
 
 SMOOTH = 5
-"""A seed with which no induced tree changes within the difference, where the loss would jump; with 4 one does."""
+"""With this seed no induced tree, and so no loss, jumps between the points of a difference; with seed 4 one does."""
 GRADIENTS = [*VARIANTS, {"model": "gpt2"}, {"dropout": 0.2, "network_dropout": 0.3}]
 
 
 @pytest.mark.parametrize("changes", GRADIENTS, ids=str)
 def test_gradients_without_the_stop(changes: dict[str, Any]) -> None:
-    """1e-7 relative along one direction, in float64, of the whole loss."""
+    """The gradient of the whole loss along one direction agrees with differences to 1e-7, in float64."""
     config = config_of(gradient_stop=False, **changes)
     parameters, batch = parameters_of(config), batch_of(LENGTHS, (2,))
     along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
@@ -55,7 +55,7 @@ def test_gradients_without_the_stop(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_gradients_under_the_stop(changes: dict[str, Any]) -> None:
-    """1e-7 relative: the losses of the structure as they are, and L_ar with the weights of the splits held constant."""
+    """They are those of the structure losses, plus L_ar with constant split weights, to 1e-7."""
     config = config_of(**changes)
     parameters, batch = parameters_of(config), in_pieces(batch_of(LENGTHS))
     along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
@@ -77,7 +77,7 @@ def test_gradients_under_the_stop(changes: dict[str, Any]) -> None:
 
 
 def test_the_law_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What scores the splits has the gradient of the losses of the structure alone; without the stop it has not."""
+    """Parameters that score splits get gradients from the structure losses only; without the stop, from all."""
     config = config_of()
     parameters, batch = parameters_of(config), batch_of(LENGTHS)
     scoring = [name for name in parameters if name.startswith("composition.inside.")]
@@ -95,7 +95,7 @@ def test_the_law_of_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("model", ["gpst", "gpt2"])
 def test_ten_steps_in_which_the_loss_falls(model: str) -> None:
-    """In float32, with noise and dropout."""
+    """In float32, with noise and dropout, the loss falls by a tenth or more."""
     config = config_of(model=model, dropout=0.1, network_dropout=0.1)
     parameters, batch = initialise(config, 0), batch_of(LENGTHS, (3,))
     losses, moments = [], {name: np.zeros_like(x) for name, x in parameters.items()}
@@ -111,7 +111,7 @@ def test_ten_steps_in_which_the_loss_falls(model: str) -> None:
 
 @pytest.mark.parametrize("variant", ["paper", "dot"])
 def test_ten_steps_side_by_side(variant: str) -> None:
-    """The reference, with gradients by differences, and the CPU backend learn alike."""
+    """The CPU backend has the losses of the reference, whose gradients are differences."""
     small = {"d_model": 2, "n_heads": 1, "token_layers": 1, "d_compose": 2, "compose_heads": 1, "compose_layers": 1,
              "d_score": 1, "d_parser": 2, "parser_heads": 1, "parser_layers": 1, "parser_feed_forward": 1,
              "n_positions": 4}  # fmt: skip

@@ -28,7 +28,7 @@ from tests.fixtures.gpst_models import composition_parameters
 
 
 def drawn_charts(ops: ModuleType, lengths: list[int], window: int) -> tuple[Charts, list[pruned_chart.Chart]]:
-    """Return the charts of one batch, and those of the reference, of random scores."""
+    """Return the charts of random scores: those of one batch, and those of the reference."""
     offsets = offsets_of(lengths)
     scores = np.random.default_rng(1).standard_normal(int(offsets[-1]) - len(lengths))
     charts = composition.charts_of(ops, ops.xp.asarray(scores), ops.xp.asarray(offsets), window)
@@ -40,7 +40,7 @@ def drawn_charts(ops: ModuleType, lengths: list[int], window: int) -> tuple[Char
 
 
 def spans_of(charts: Charts, lengths: list[int]) -> list[tuple[int, tuple[int, int]]]:
-    """Return sentence and span of every node."""
+    """Return the sentence and the span of every node."""
     words = [(b, (i, i)) for b, n in enumerate(lengths) for i in range(n)]
     return words + [(int(b), (int(i), int(j))) for b, (i, j) in zip(charts.owner, charts.spans, strict=True)]
 
@@ -48,7 +48,7 @@ def spans_of(charts: Charts, lengths: list[int]) -> list[tuple[int, tuple[int, i
 @pytest.mark.parametrize("window", [1, 2, 9])
 @pytest.mark.parametrize("lengths", [LENGTHS, [1, 1], [2]])
 def test_inside_and_outside_are_the_reference(backend: ModuleType, lengths: list[int], window: int) -> None:
-    """Vectors, scores, weights, heights and trees; sentences of one to seven words side by side."""
+    """Vectors, scores, weights, heights and trees agree, in a batch of sentences of one to seven words."""
     config = config_of()
     parameters, offsets = parameters_of(config), offsets_of(lengths)
     charts, of_reference = drawn_charts(backend, lengths, window)
@@ -101,7 +101,10 @@ def test_first_of_equal_scores_and_no_nan() -> None:
 
 @pytest.mark.parametrize("window", [1, 2, 9])
 def test_gradients_of_the_composition_model(window: int) -> None:
-    """1e-7 relative along one direction, of all that comes out; twice over one record is twice as much."""
+    """The gradient of all outputs along one direction agrees with differences to 1e-7.
+
+    Two backward passes over one record give twice the gradient.
+    """
     config = config_of()
     charts, _ = drawn_charts(CPU, LENGTHS, window)
     draw, values = np.random.default_rng(0), parameters_of(config)
@@ -141,7 +144,10 @@ def test_gradients_of_the_composition_model(window: int) -> None:
 @pytest.mark.parametrize("size", [0.0, 1.0])
 @pytest.mark.parametrize("width", [2, 33])
 def test_residual_norms_that_bend_sharply(backend: ModuleType, width: int, size: float) -> None:
-    """Sums of 0 and rows of two, where differences cannot follow: values and gradients are those of a LayerNorm."""
+    """Values and gradients are those of a LayerNorm, where differences are too inexact.
+
+    These are sums of 0, and rows of two numbers.
+    """
     if backend.name == "ref":
         pytest.skip("the reference has no gradients but differences")
     xp, one = backend.xp, np.ones(width)
@@ -159,7 +165,7 @@ def test_residual_norms_that_bend_sharply(backend: ModuleType, width: int, size:
 
 
 def test_a_chain_of_1024_words() -> None:
-    """One step fewer than words, forward and backward, in float32: finite, and no higher than a chain."""
+    """There are 1,023 steps; float32 results and gradients are finite; no height exceeds that of a chain."""
     n, config = 1024, config_of(d_compose=2, compose_heads=1, compose_layers=1)
     charts = composition.charts_of(CPU, np.arange(n - 1.0), np.array([0, n]), 2)
     assert len(charts.step_offsets) == n
@@ -187,7 +193,7 @@ def test_parser_is_the_reference(backend: ModuleType, lengths: list[int]) -> Non
 
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e3])
 def test_parser_loss_is_a_softmax_over_the_points_of_every_cell(backend: ModuleType, size: float) -> None:
-    """Of any size of scores; the gradient as differences say."""
+    """It holds for scores of any size; the gradient agrees with differences."""
     draw = np.random.default_rng(2)
     begin, end, points = np.array([0, 0, 2, 6]), np.array([5, 2, 5, 7]), np.array([1, 0, 4, 6])
     values, weights = size * draw.standard_normal(7), draw.standard_normal(4)
@@ -211,7 +217,7 @@ def test_noise_is_the_reference() -> None:
 
 
 def test_gradients_of_the_parser() -> None:
-    """1e-7 relative along one direction, of scores, with dropout."""
+    """The gradient of the scores along one direction agrees with differences to 1e-7, with dropout."""
     config, ids, offsets = config_of(dropout=0.2), ids_of(LENGTHS), offsets_of(LENGTHS)
     draw = np.random.default_rng(0)
     values = {name: x for name, x in parameters_of(config).items() if name.startswith("parser.")}
@@ -247,7 +253,7 @@ def test_configurations_that_cannot_be(change: dict[str, Any], words: str) -> No
 
 
 def test_parameters_are_the_reference() -> None:
-    """Names and shapes of the table of GPST-1; the composition model of the small GPST has 4.4 million of them."""
+    """Names and shapes are those of GPST-1; the composition model of the small GPST has 4.4 million."""
     for surrogate, head in ((True, "mlp"), (False, "dot")):
         of_reference = reference.Config(2, 2, 2, surrogate=surrogate, head=head)
         sizes = gpst_models.Sizes(V, 8, 6, 3, 8, 5, 40, 1, 2, 2, 2, of_reference)
@@ -258,7 +264,7 @@ def test_parameters_are_the_reference() -> None:
 
 
 def test_numbers_of_parameters_beside_the_paper_s() -> None:
-    """Point C of specs/gpst/parser.md: the models of Tables 1 and 2 with the authors' 50,264 ids, and Table 7."""
+    """Point C of specs/gpst/parser.md: models of Tables 1 and 2 with the authors' 50,264 ids, and Table 7."""
     shapes = parameter_shapes(Config(50264, **SMALL))
     deeper = SMALL | {"token_layers": SMALL["token_layers"] + 1}
     twelve, thirteen = (parameter_shapes(Config(50264, "gpt2", **sizes)) for sizes in (SMALL, deeper))
@@ -275,7 +281,7 @@ def test_numbers_of_parameters_beside_the_paper_s() -> None:
 
 
 def test_the_paper_s_models_have_heads_of_one_width() -> None:
-    """Of every network, in both sizes; a width that is no multiple of the heads would be refused."""
+    """In every network of both sizes; the width must be a multiple of the heads."""
     for sizes, widths in ((SMALL, (64, 32, 16)), (MEDIUM, (64, 32, 32))):
         config = Config(30522, **sizes)
         heads = {"d_model": config.n_heads, "d_compose": config.compose_heads, "d_parser": config.parser_heads}

@@ -1,4 +1,4 @@
-"""Layers that are computed again in the backward pass: the same gradients bit for bit, in less memory."""
+"""Layers that the backward pass computes again: the same gradients bit for bit, in less memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODELS = (
 
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_are_the_same_bit_for_bit(folder: Path, name: str) -> None:
-    """Computed again or, as is usual, kept; with dropout; GPST's record runs backwards twice."""
+    """It holds with dropout, and for GPST, which runs backwards over its record twice."""
     job, ops = job_of(folder, name), accel.load("cpu")
     (batch,), p = batches_of(job, 1), job.model.initialise(job.config, 3)
     saved: list[int] = []
@@ -45,7 +45,7 @@ def test_gradients_are_the_same_bit_for_bit(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["gpt2", "gpst_words", "translation_treeformer"])
 def test_saved_bytes_are_those_that_numpy_holds(folder: Path, name: str) -> None:
-    """Within an eighth: what a record keeps beside arrays is Python's."""
+    """They are at least seven eighths of all traced memory; the rest is Python's."""
     job, ops = job_of(folder, name), accel.load("cpu")
     (batch,), p = batches_of(job, 1), job.model.initialise(job.config, 3)
     gradients, sizes = job.model.loss_and_grad(ops, job.config, p, batch)[1], []
@@ -73,7 +73,7 @@ def test_training_says_what_memory_it_takes(folder: Path, tmp_path: Path, capfd:
 
 
 def test_parameters_are_not_counted(folder: Path) -> None:
-    """They are views of one vector, as in training."""
+    """Parameters are views of one vector, as in training."""
     job, ops = job_of(folder, "gpt2"), accel.load("cpu")
     (batch,), p = batches_of(job, 1), job.model.initialise(job.config, 3)
     vector = np.concatenate([x.ravel() for x in p.values()])

@@ -1,4 +1,4 @@
-"""A batch of 64 sequences costs what its parts cost, and its gradients are the sums of theirs; for every model."""
+"""For every model, the loss and the gradients of a batch of 64 sequences are the sums over its parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.fixtures.transformer_grammar_models import parameters_of as grammar_p
 
 N = 64
 PARTS = (7, 8, 1, 20, 28)
-"""How many sequences the parts have."""
+"""The number of sequences in each part."""
 LENGTHS = [1 + b * 7 % 5 for b in range(N)]
 
 
@@ -46,7 +46,7 @@ class Case:
 
 
 def on(ops: ModuleType, batch: Any) -> Any:
-    """Return the same batch in the backend's arrays."""
+    """Return the batch with the backend's arrays."""
     arrays = {name: ops.xp.asarray(x) for name, x in vars(batch).items() if isinstance(x, np.ndarray)}
     return replace(batch, **arrays)
 
@@ -77,7 +77,7 @@ def texts(kind: str) -> Case:
 
 
 def classes(name: str) -> Case:
-    """Sequences, or pairs of them: all left ones stand before all right ones."""
+    """Return sequences, or pairs, whose left sides all stand before all right sides."""
     config = toy_text.PAIRS[name]
     width = 1 + config.pair
     lengths = LENGTHS + LENGTHS[::-1]
@@ -104,7 +104,7 @@ def pairs(config: Any) -> Case:
 
 
 def sentences() -> Case:
-    """Sentences of the span parser, the tree of each a constituent over all words."""
+    """Return sentences of the span parser; the gold tree of each is one constituent over all words."""
     config = span_parser.Config(
         vocabulary_size=15, n_labels=3, d_model=8, n_layers=1, n_heads=2, d_ff=10, d_span=6, max_words=6, dropout=0.0
     )
@@ -125,7 +125,7 @@ def sentences() -> Case:
 
 
 def contexts(**changes: Any) -> Case:
-    """Sentences of GPST, a context each."""
+    """Return sentences of GPST, each in a context of its own."""
     config = gpst_batches.config_of(**changes)
     ids = np.split(gpst_batches.ids_of(LENGTHS), np.cumsum(LENGTHS)[:-1])
 
@@ -176,7 +176,7 @@ def test_a_batch_is_the_sum_of_its_parts(backend: ModuleType, name: str) -> None
 
 @pytest.mark.parametrize("name", ["encoder-decoder", "treeformer", "gpst"])
 def test_the_most_probable_words_in_parts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Few logits at a time give the same right words as all at once; the last part is a smaller one."""
+    """Computing few logits at a time gives the same right words, also if the last part is smaller."""
     case = CASES[name]()
     batch = case.batch_of(CPU, 0, N)
     logp, right, _ = case.model.scores(CPU, case.config, case.parameters, batch)

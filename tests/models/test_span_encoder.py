@@ -1,4 +1,4 @@
-"""What the vectors of pieces know, by LSTMs in both directions, and what the affixes of words tell."""
+"""The vectors of pieces from LSTMs in both directions, and from the affixes of words."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ D = 8
 
 
 def vectors(ops: ModuleType, sentences: Sequence[Sequence[str]], d_affix: int = 3, **settings: Any) -> np.ndarray:
-    """Return the vectors of the pieces [P, D]: all words have id 5, so that affixes tell them apart."""
+    """Return the vectors of the pieces [P, D]; all words have id 5, so only their affixes differ."""
     config = Config(20, 2, D, 2, 2, 8, 8, encoder="lstm", d_affix=d_affix, **settings)
     batch = assemble([Encoded([[5]] * len(x), affixes_of(x), NONE, NONE) for x in sentences], ops)
     return np.asarray(encoded(scoring(ops, config, initialise(config, 1)), batch).value)
 
 
 def test_halves_know_their_side() -> None:
-    """Another third word changes the second half only of vectors before it, the first half only of those after it."""
+    """The first half of a vector depends on words up to its own, the second half on its own and later words."""
     ops = accel.load("cpu")
     config = Config(20, 2, D, 1, encoder="lstm", d_affix=3)
     f = scoring(ops, config, initialise(config, 1))

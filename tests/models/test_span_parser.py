@@ -1,4 +1,4 @@
-"""The parser against plain equations, its gradient against differences of them, a sentence beside others."""
+"""The parser against plain equations, its gradient against differences, and a sentence beside others."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def config_of(**changes: Any) -> Config:
 
 
 def parameters_of(config: Config) -> dict[str, np.ndarray]:
-    """Return parameters with nothing at 0 or 1."""
+    """Return random parameters, none of them 0 or 1."""
     draw = np.random.default_rng(3)
     return {name: x + 0.3 * draw.standard_normal(x.shape) for name, x in span_parser.initialise(config, 7).items()}
 
 
 def batch_of(*numbers: int, ops: ModuleType = CPU, n_tags: int = 0) -> ParserBatch:
-    """Return the batch of some sentences; with tags the first word has none that is known."""
+    """Return a batch of sentences; with tags, the tag of each first word is unknown."""
     encoded = []
     for pieces, tree in (SENTENCES[number] for number in numbers):
         spans = np.array([span_number(len(pieces), i, j) for i, j, _ in tree], np.int32)
@@ -57,7 +57,7 @@ def batch_of(*numbers: int, ops: ModuleType = CPU, n_tags: int = 0) -> ParserBat
 
 
 def expected_scores(config: Config, p: dict[str, np.ndarray], words: list[list[int]]) -> np.ndarray:
-    """Return the score of every label for every span of a sentence [n, n, labels]."""
+    """Return the scores of all labels for every span of a sentence [n, n, labels]."""
     rows = [
         p["embedding"][piece] + p["word"][number] + p["place"][min(place, config.max_places - 1)]
         for number, pieces in enumerate([[0], *words, [1]])
@@ -108,7 +108,7 @@ def test_scores_and_probabilities_are_the_equations(backend: ModuleType) -> None
 
 
 def test_the_best_tree_is_recognised() -> None:
-    """Scores that favour the gold constituents find them all; one other, or one with another label, is a mistake."""
+    """A best tree with one more constituent, or with a wrong label, counts as wrong."""
     config, batch = config_of(), batch_of(0, 2, 3)
     scores = np.full((len(batch.begins), 3), -5.0)
     scores[batch.spans, batch.labels] = 5.0
@@ -124,7 +124,7 @@ def test_the_best_tree_is_recognised() -> None:
 
 @pytest.mark.parametrize(("rate", "n_tags"), [(0.0, 0), (0.3, 0), (0.3, 4)])
 def test_gradients(rate: float, n_tags: int) -> None:
-    """1e-7 relative along one direction, in float64; every parameter has one that is read."""
+    """The gradient along one direction agrees with differences to 1e-7, in float64; all parameters are used."""
     config = config_of(dropout=rate, n_tags=n_tags)
     parameters, batch = parameters_of(config), batch_of(0, 1, 2, 3, n_tags=n_tags)
     along = {name: np.random.default_rng(len(name)).standard_normal(x.shape) for name, x in parameters.items()}
@@ -142,7 +142,7 @@ def test_gradients(rate: float, n_tags: int) -> None:
 
 
 def test_tags_are_learned_beside_the_trees() -> None:
-    """The loss is greater by -log p of every known tag, by the vector of its word's last piece; log q stays."""
+    """The loss also has -log p of each known tag, from the last piece of its word; log q does not change."""
     config, batch = config_of(n_tags=4), batch_of(0, 1, 2, 3, n_tags=4)
     p = parameters_of(config)
     x = span_parser._vectors(scoring(CPU, config, p), batch).value

@@ -1,4 +1,4 @@
-"""The batched Transformer Grammar against the reference: every variant, ragged batches, carried memory, gradients."""
+"""The batched Transformer Grammar against the reference: all variants, ragged batches, memory, gradients."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def reference_config(config: fast.Config) -> exact.Config:
 
 
 def reference_logps(config: fast.Config, parameters: Named, tree: int) -> np.ndarray:
-    """Return the reference's log-probabilities of one tree, from the tree itself."""
+    """Return the reference's log-probabilities for one tree, read from the tree itself."""
     symbols = list(VOCABULARY.symbols)
     if config.model == "txl_terminals":
         ids = [START_ID, *(symbols.index(word) for word in words(TREES[tree]))]
@@ -57,7 +57,7 @@ def reference_logps(config: fast.Config, parameters: Named, tree: int) -> np.nda
 
 @variants
 def test_token_logps_match_the_reference(backend: ModuleType, config: fast.Config) -> None:
-    """Trees of all lengths in one batch, segment after segment with their memory: each as if it were alone."""
+    """A batch of trees of all lengths, read by segments with memory, gives the results of each tree alone."""
     parameters = parameters_of(config)
     on_it, memory = on_device(backend, parameters), None
     parts_of: dict[int, list[np.ndarray]] = {}
@@ -76,7 +76,7 @@ def test_token_logps_match_the_reference(backend: ModuleType, config: fast.Confi
 
 @cache
 def reference_derivative(config: fast.Config, seed: int) -> float:
-    """Return the derivative of the reference's loss over all trees along the direction of that seed."""
+    """Return the derivative of the reference's loss over all trees, along the direction of this seed."""
     parameters = parameters_of(config)
 
     def loss(at: Named) -> float:
@@ -87,7 +87,7 @@ def reference_derivative(config: fast.Config, seed: int) -> float:
 
 @variants
 def test_gradient_matches_the_derivative_of_the_reference(backend: ModuleType, config: fast.Config) -> None:
-    """Along random directions, to 1e-7 of the derivative, over whole trees (one segment each)."""
+    """It agrees to 1e-7 along random directions, for whole trees of one segment each."""
     if backend.name == "ref":
         pytest.skip("the reference has no gradients")
     config = replace(config, segment_length=WHOLE)
@@ -127,7 +127,7 @@ def test_gradient_with_memory_and_dropout(backend: ModuleType, config: fast.Conf
 
 @variants
 def test_dropout_draws_what_the_cpu_draws(backend: ModuleType, config: fast.Config) -> None:
-    """In a batch with memory: loss and gradients to the rounding of float64, also where layers are computed again."""
+    """Loss and gradients with memory agree to float64 rounding, also if layers are computed again."""
     if backend.name == "ref":
         pytest.skip("the reference has no gradients")
     config = replace(config, segment_length=3, embedding_dropout=0.1, core_dropout=0.2, output_dropout=0.3)

@@ -1,4 +1,4 @@
-"""The batched encoder-decoder and classifier with a chart: against the reference, gradients, one token at a time."""
+"""The batched encoder-decoder and classifier with a chart: against the reference; gradients; one token at a time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def config_of(variant: str, **changes: Any) -> Config:
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("max_height", [None, 1, 3])
 def test_charts_are_the_reference(backend: ModuleType, variant: str, max_height: int | None) -> None:
-    """Nodes, their order, and the weights of their splits; sentences of one to six tokens side by side."""
+    """Nodes, their order, and split weights agree, in a batch of sentences of one to six tokens."""
     lengths, config = [4, 1, 6, 2], config_of(variant)
     tokens = np.random.default_rng(0).standard_normal((sum(lengths), config.d_model))
     parameters, offsets = parameters_of(config), np.cumsum([0, *lengths])
@@ -74,7 +74,7 @@ def test_charts_are_the_reference(backend: ModuleType, variant: str, max_height:
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("layers", [0, 3])
 def test_batched_is_the_reference(variant: str, layers: int) -> None:
-    """Every label's log-probability equals the reference's for its pair alone; the encoder may be deeper."""
+    """The log-probability of every label is the reference's for that pair alone, also with a deeper encoder."""
     config = config_of(variant, n_encoder_layers=layers)
     parameters, batch = parameters_of(config), batch_of(LENGTHS)
     logp, _ = encoder_decoder.token_logps(CPU, config, parameters, batch)
@@ -104,7 +104,10 @@ def test_classes_are_the_reference(variant: str) -> None:
 @pytest.mark.parametrize("n_classes", [0, 3])
 @pytest.mark.parametrize(("max_height", "sharp"), [(3, 1.0), (1, 1.0), (0, 1.0), (0, 300.0)])
 def test_gradients(variant: str, n_classes: int, max_height: int, sharp: float) -> None:
-    """1e-7 relative along one direction, in float64: short sentences, low and full charts, very sharp weights."""
+    """The gradient along one direction agrees with differences to 1e-7, in float64.
+
+    Sentences are short, charts low and full, and weights may be very sharp.
+    """
     config = config_of(variant, n_classes=n_classes, max_height=max_height)
     lengths = [3, 1, 5, 2]
     batch: SentenceBatch | PairBatch = sentences_of(lengths, 3) if n_classes else batch_of(LENGTHS)
@@ -117,7 +120,7 @@ def test_gradients(variant: str, n_classes: int, max_height: int, sharp: float) 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_dropout_of_the_released_block(variant: str) -> None:
-    """CKY-5: attention weights only, above the words; the paper's chart drops nothing."""
+    """CKY-5: it drops attention weights only, and only above the words; the paper's chart drops nothing."""
     config = config_of(variant)
     p = {name: constant(x) for name, x in parameters_of(config).items()}
     x, offsets = constant(np.random.default_rng(0).standard_normal((9, config.d_model))), np.array([0, 5, 9])
@@ -141,7 +144,7 @@ def test_ragged_is_one_by_one(variant: str) -> None:
 
 
 def test_one_token_at_a_time() -> None:
-    """The beam search's decoder attends to the nodes of its source only."""
+    """The decoder of the beam search attends only to the nodes of its own source."""
     config = config_of("paper")
     parameters, draw = parameters_of(config), np.random.default_rng(1)
     sources = [draw.integers(3, V, n).astype(np.int32) for n in (3, 5)]
@@ -159,15 +162,17 @@ def test_one_token_at_a_time() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_ten_steps_side_by_side(variant: str) -> None:
-    """The reference, with gradients by differences, and the CPU backend learn alike."""
+    """The CPU backend has the losses of the reference, whose gradients are differences."""
     small = {"d_model": 4, "d_ff": 3, "n_layers": 1, "dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
     config = config_of(variant, **small)
     check_ten_steps(encoder_decoder, config, parameters_of(config), batch_of([(2, 1)]))
 
 
 def test_parameters_of_the_paper() -> None:
-    """The released block at d = 512 has the 2.63 million that Table 1 shows more than its Transformer; (1) and (2) have
-    1.05 million."""
+    """At d = 512 the released block has 2.63 million parameters, the difference to the Transformer in Table 1.
+
+    Equations (1) and (2) have 1.05 million.
+    """
     counts = {}
     for variant in VARIANTS:
         config = Config(10_000, chart=variant, d_model=512, d_ff=1024, n_heads=4)
@@ -177,8 +182,11 @@ def test_parameters_of_the_paper() -> None:
 
 
 def test_parameters_of_table_1() -> None:
-    """37, 42 and 40 million in the paper: with 10,152 pieces, of which fairseq makes 10,000 merges, 36.7, 38.8 and
-    39.4; the paper's 42 for a seventh layer of the encoder is not one layer of this width more (released, A)."""
+    """The paper has 37, 42 and 40 million; with 10,152 pieces these models have 36.7, 38.8 and 39.4.
+
+    fairseq gets 10,152 pieces from 10,000 merges. The paper's 42 million are for a seventh encoder layer, but one more
+    layer of this width does not give them (released, A).
+    """
     counts = []
     for changes in ({}, {"n_encoder_layers": 7}, {"chart": "released"}):
         config = Config(10_152, **SIZES_OF["iwslt"], **(FAIRSEQ_MODEL | changes))
@@ -188,7 +196,7 @@ def test_parameters_of_table_1() -> None:
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_post_norm_is_the_reference(layers: int) -> None:
-    """LayerNorm after every sum, biases in the attention, none in the output layer: fairseq's form."""
+    """fairseq's form: LayerNorm after every sum, biases in the attention, none in the output layer."""
     form = {"norm": "post", "attention_bias": True, "output_bias": False, "n_layers": layers}
     config = config_of("released", **form)
     parameters, batch = parameters_of(config), batch_of(LENGTHS)

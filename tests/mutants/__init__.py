@@ -1,1 +1,1 @@
-"""Mutation testing: wrong versions of our own code, which tests catch them, and which pass."""
+"""Mutation testing: wrong versions of our own code, the tests that catch them, and versions that no test catches."""

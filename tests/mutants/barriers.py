@@ -1,14 +1,14 @@
-"""Delete every barrier of every CUDA kernel once, and write which of them the race detector misses.
+"""Delete each barrier of each CUDA kernel in turn, and list the ones that the race detector misses.
 
 python -m tests.mutants.barriers
-python -m tests.mutants.barriers gpst charts   where no inputs but those of these operations and steps are needed
+python -m tests.mutants.barriers gpst charts   only with the inputs of these operations and steps
 
-The kernels run on the host, on the inputs with which the tests call them: one case of every operation, and one at
-every size of its tiles, forward and backward, in the plain form and in the fast ones; GPST's passes over charts, and
-a step of it; and Treeformer's charts with a query.
-The launches of these are kept, so that a wrong kernel runs on them alone. A file that others include counts once for
-each of them that runs the barrier. A barrier that no race needs is redundant and goes, or the tests lack an input.
-Rows of sources that have not changed since the last time stay.
+The kernels run on the host with the inputs of the tests: one case of every operation, and one for every size of its
+tiles, forward and backward, in the plain form and in the fast ones; GPST's passes over charts, and a step of it; and
+Treeformer's charts with a query.
+The launches of these are recorded, and a wrong kernel is run on them alone. A barrier in a file that others include is
+listed for each source that runs it. If deleting a barrier causes no race, the barrier is redundant and should be
+removed, or the tests lack an input. Rows of sources that have not changed since the last time stay.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ BARRIER = re.compile(r"(?:__sync(?:threads|warp)\(\)|(?<!void )grid_sync\(\w+\))
 OF_A_GPU = re.compile(r"^#ifndef ON_HOST$.*?^#endif$", flags=re.MULTILINE | re.DOTALL)
 FUNCTION = re.compile(r"^(?:__device__|extern \"C\" __global__) [\w ]+?(\w+)\(", flags=re.MULTILINE)
 WORDS = [9, 1, 2, 20]
-"""Of the sentences of a step of a GPST: more rows than a part of a gradient has."""
+"""Numbers of words of the sentences in a GPST step: more rows than one part of a gradient has."""
 FAST_DEVICES = ((3, 227 * 1024), (1, 227 * 1024), (7, 16000))
-"""Multiprocessors, and bytes of shared memory of each: blocks with several sequences, and rows in several parts."""
+"""Multiprocessors, and bytes of shared memory of each: some blocks get several sequences, some rows several parts."""
 INTRODUCTION = """# Deleted barriers
 
 `python -m tests.mutants.barriers` deletes every barrier of every CUDA kernel once, runs the kernel under the race
@@ -58,7 +58,7 @@ race.
 
 @dataclass(frozen=True)
 class Barrier:
-    """The `nth` barrier, from 1, of a function of a file, in the kernels of a source that contains the file."""
+    """The `nth` barrier, from 1, in a function of `file`, in the kernels of a source that includes the file."""
 
     source: str
     file: str
@@ -73,7 +73,7 @@ class Barrier:
 
 @dataclass(frozen=True)
 class Launch:
-    """What a kernel was started with."""
+    """The kernel and the arguments of one launch."""
 
     kernel: str
     grid: tuple[int, ...]
@@ -91,7 +91,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`race` is empty if none was found; `reached`, whether any launch comes past the barrier."""
+    """The result of a deleted barrier: `race` is empty if there was none; `reached`: whether a thread came past it."""
 
     barrier: Barrier
     reached: bool
@@ -99,7 +99,7 @@ class Outcome:
 
 
 def sources() -> list[str]:
-    """Return the files of `accel/cuda` with kernels, which are compiled each by itself."""
+    """Return the files of `accel/cuda` that have kernels; each is compiled separately."""
     paths = (path for path in FOLDER.rglob("*.cu") if "__global__" in path.read_text())
     return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in paths)
 
@@ -117,20 +117,20 @@ def barriers(source: str) -> Iterator[Barrier]:
 
 
 def without(barrier: Barrier) -> str:
-    """Return the source in which the stand-in notes, instead of the barrier, that a thread comes past."""
+    """Return the source with the barrier replaced by a note for the stand-in that a thread has come past."""
     text = device.source_text(barrier.source)
     stop = text.index(";", barrier.start)
     return f"{text[: barrier.start]}DELETED_BARRIER(){text[stop:]}"
 
 
 def digest(source: str) -> str:
-    """Return a digest of a source without comments, numbers of lines and hints to unroll, which move no barrier."""
+    """Return a digest of a source without comments, line numbers and hints to unroll, which change no barrier."""
     code = re.sub(r"//.*|^#line .*|^#pragma unroll", "", device.source_text(source), flags=re.MULTILINE)
     return hashlib.sha256(" ".join(code.split()).encode()).hexdigest()[:8]
 
 
 def copied(args: tuple[Any, ...]) -> list[Any]:
-    """Return the arguments with copies of the arrays; parts of one array are parts of its copy, as kernels expect."""
+    """Return the arguments with copies of all arrays; views of one array become views of one copy."""
     wholes: dict[int, np.ndarray] = {}
 
     def copy_of(x: np.ndarray) -> np.ndarray:
@@ -146,7 +146,7 @@ def copied(args: tuple[Any, ...]) -> list[Any]:
 
 
 def recorded(names: tuple[str, ...] = ()) -> dict[str, list[Launch]]:
-    """Return the launches of the tests' inputs by source, of all operations or of these, each shape of inputs once."""
+    """Return the launches by source, of all operations or those named; launches with equal shapes only once."""
     launches: dict[str, dict[Any, Launch]] = {}
 
     def keep(source: str, kernel: str, grid: Any, block: Any, args: Any, dtype: Any, *rest: Any) -> None:
@@ -195,7 +195,7 @@ def recorded(names: tuple[str, ...] = ()) -> dict[str, list[Launch]]:
 
 
 def run_cases(op: Op, dtype: Any = np.float64) -> None:
-    """Run an operation on one case, and on one at every size of its tiles, forward and backward."""
+    """Run an operation forward and backward, on one case and on one for every size of its tiles."""
     for case in (example_case(op), *(case for _, case in cases_at_sizes(accel.cuda, op))):
         arguments = cast(op.batched(case), dtype)
         outputs = op.call(accel.cuda, arguments)
@@ -204,7 +204,7 @@ def run_cases(op: Op, dtype: Any = np.float64) -> None:
 
 
 def outcome(barrier: Barrier, launches: list[Launch]) -> Outcome:
-    """Run the kernels without a barrier until there is a race."""
+    """Run the kernels with one barrier deleted, until there is a race."""
     text, is_reached = without(barrier), False
     before = launcher.use(launcher.Settings(races=True))
     try:
@@ -224,14 +224,14 @@ def outcome(barrier: Barrier, launches: list[Launch]) -> Outcome:
 
 
 def rows(outcomes: list[Outcome]) -> list[str]:
-    """Return the rows of the table; a barrier that a source never runs is left out if another source runs it."""
+    """Return the rows of the table; if a source never runs a barrier but another does, only the other has a row."""
     run_somewhere = {x.barrier.name for x in outcomes if x.reached}
     entries = [x for x in outcomes if x.reached or x.barrier.name not in run_somewhere]
     return [f"| {x.barrier.source} | {x.barrier.name} | {in_words(x)} |" for x in entries]
 
 
 def in_words(x: Outcome) -> str:
-    """Return the race without the numbers of blocks, threads, places and lines, which differ from run to run."""
+    """Return the race without block, thread, place and line numbers, which differ from run to run."""
     if not x.race:
         return "**no race**" if x.reached else "**not reached**"
     kernel, place = re.match(r"(\w+): race at (?:byte \d+ of the block's )?([\w ]+)", x.race).groups()
@@ -248,7 +248,7 @@ def page(table: list[str], digests: dict[str, str]) -> str:
 
 
 def written() -> tuple[list[str], dict[str, str]]:
-    """Return the rows of today's page, and the digests of its sources."""
+    """Return the rows of the present page, and the digests of its sources."""
     lines = REPORT.read_text(encoding="utf-8").splitlines() if REPORT.exists() else []
     table = [line for line in lines if line.startswith("| ") and not line.startswith("| source |")]
     return table, dict(line[2:].split(" ") for line in lines if line.startswith("- "))

@@ -1,5 +1,7 @@
-"""The mutants of a CUDA source: operators and bounds changed, numbers and indices moved by 1, terms dropped, arguments
-swapped. A removed `__syncthreads` is no mutant here: on the host it shows only in the race detector.
+"""The mutants of a CUDA source: other operators and bounds, numbers and indices changed by 1, dropped terms, swapped
+arguments.
+
+A removed `__syncthreads` is no mutant here, because on the host only the race detector notices it.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _DECLARATION = re.compile(
 
 
 def places(path: str, source: str) -> list[list[Mutant]]:
-    """Return, for every place of the code that can be mutated, its mutants."""
+    """Return the mutants for every place of the code that can be mutated."""
     groups = []
     start = 0
     for line in source.split("\n"):

@@ -1,4 +1,4 @@
-"""The drawing of mutants."""
+"""Draws mutants at random."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.mutants.mutant import Drawn, Mutant
 
 
 def drawn_by(state: Path, root: Path, count: int, seed: int, files: list[str]) -> Drawn:
-    """Return the mutants of this seed and count. The state folder keeps them, because the source changes later."""
+    """Return the mutants of this seed and count; the state folder stores them, because the source changes later."""
     digest = f"-{hashlib.sha256(repr(sorted(files)).encode()).hexdigest()[:8]}" if files else ""
     path = state / f"drawn-{seed}-{count}{digest}.json"
     if not path.exists():
@@ -26,7 +26,7 @@ def drawn_by(state: Path, root: Path, count: int, seed: int, files: list[str]) -
 
 
 def all_drawn(state: Path) -> list[Drawn]:
-    """Return every draw of this state folder; the report shows each."""
+    """Return every draw in this state folder; the report shows each."""
     return [read_drawn(path) for path in sorted(state.glob("drawn-*.json"))]
 
 
@@ -36,9 +36,9 @@ def read_drawn(path: Path) -> Drawn:
 
 
 def draw(root: Path, count: int, seed: int, files: Sequence[str] = ()) -> list[Mutant]:
-    """Return mutants at different places: of every folder as many, and every place of a folder as likely.
+    """Return mutants at different places: the same number in every folder, each place of a folder equally likely.
 
-    Only of these files, if any are named.
+    If files are named, only places in these files are drawn.
     """
     of_folders = (_drawn(root, folder, Random(f"{seed} {folder}"), files) for folder in FOLDERS)
     in_turn = chain.from_iterable(zip_longest(*of_folders))

@@ -1,4 +1,4 @@
-"""A pytest plug-in that ends the process when a test takes SECONDS of the processor: a mutant may loop for ever.
+"""A pytest plug-in that ends the process if a test takes SECONDS of processor time: a mutant may loop for ever.
 
 The first failing example is enough: Hypothesis does not look for a smaller one.
 """
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, settings
 
 SECONDS = 240.0
-"""Of which most may be compilation: a file of the CPU backend may be compiled into all of its kernels."""
+"""Most of this may be compilation: a file of the CPU backend may be compiled into all of its kernels."""
 
 
 def pytest_sessionstart() -> None:
@@ -22,7 +22,7 @@ def pytest_sessionstart() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Iterator[None]:
-    """The signal ends the process also in compiled code."""
+    """Start the timer; its signal ends the process also in compiled code."""
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     yield
     signal.setitimer(signal.ITIMER_PROF, 0)

@@ -1,8 +1,8 @@
-"""A pytest plug-in that writes which test runs which line of the mutated folders, and the seconds of those that pass.
+"""A pytest plug-in that records which test runs which line of the mutated folders, and the seconds of passed tests.
 
 pytest -p tests.mutants.measure --contexts FILE ...
 
-Seconds are those of the processor. What a test runs in another process, and what Numba has compiled, is not seen.
+Seconds are processor time. Lines that run in another process, or in code compiled by Numba, are not recorded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Measurement:
-    """Coverage with the running test as its context."""
+    """Measure coverage, with the running test as its context."""
 
     def __init__(self, root: Path, path: Path) -> None:
         self.root, self.path = root, path

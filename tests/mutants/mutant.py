@@ -1,4 +1,4 @@
-"""A wrong version of one place of the code: a block of lines, and what stands there instead."""
+"""A mutant: a wrong version of one place of the code, as a block of lines and its replacement."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mutant:
-    """Lines `line` and following of `path` (relative, line from 1) are `before`, and become `after`.
+    """In `path` (relative to the checkout) the lines `before`, from `line` on (counted from 1), become `after`.
 
-    `nth` counts the same lines before them.
+    `nth` is the number of equal blocks of lines before them.
     """
 
     path: str
@@ -22,7 +22,7 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """A number that stays when lines move, the path, and the line where it was drawn."""
+        """A digest that stays when lines move, the path, and the line at the time of the draw."""
         text = f"{self.path}\n{self.nth}\n{self.before}\n{self.after}"
         return f"{hashlib.sha256(text.encode()).hexdigest()[:8]} {self.path}:{self.line}"
 
@@ -37,7 +37,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What was drawn by a seed: of these files, or of all if none are named."""
+    """The mutants drawn by a seed, from these files, or from all if none are named."""
 
     seed: int
     files: list[str]
@@ -45,7 +45,7 @@ class Drawn:
 
 
 def mutant_of(path: str, operator: str, source: str, mutated: str) -> Mutant:
-    """Return the lines in which two texts differ, with nothing equal at either end.
+    """Return the mutant of two texts: the lines from the first to the last difference.
 
     >>> mutant_of("a.py", "", "x = 1\\ny = 2\\nz = 3\\n", "x = 1\\ny = 4\\nz = 3\\n")
     Mutant(path='a.py', line=2, operator='', before='y = 2', after='y = 4', nth=0)

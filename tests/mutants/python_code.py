@@ -1,8 +1,8 @@
-"""The mutants of a Python file: cosmic-ray's operators that change a little, and three of ours.
+"""The mutants of a Python file: cosmic-ray's operators for small changes, and three of ours.
 
-Cosmic-ray itself writes into the checkout, and has one test command for all mutants; so only its operators are used.
-Annotations and decorators stay as they are, and so does a line that removes files or sends signals: a wrong one could
-reach beyond the tests.
+Only cosmic-ray's operators are used: as a program it would write into the checkout, and would run the same tests for
+all mutants. Annotations and decorators are not mutated, nor lines that remove files or send signals: a wrong one could
+do harm outside the tests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NAMES = (
 
 
 class DropStatement(Operator):
-    """A call, or an assignment that changes something that is there, becomes `pass`."""
+    """A call, or an assignment that changes an existing object, becomes `pass`."""
 
     def mutation_positions(self, node: NodeOrLeaf) -> Iterator[object]:
         if node.type == "simple_stmt" and _has_effect(node.children[0]):
@@ -93,7 +93,7 @@ def operators() -> list[Operator]:
 
 
 def places(source: str) -> list[list[tuple[Operator, int]]]:
-    """Return, for every place of the code that can be mutated, the operators that can, each with its occurrence."""
+    """Return, for every place of the code, the operators that can mutate it, each with the number of its occurrence."""
     lines, at = source.split("\n"), {}
     nodes = list(ast_nodes(get_ast(source)))
     for operator in operators():
@@ -107,7 +107,7 @@ def places(source: str) -> list[list[tuple[Operator, int]]]:
 
 
 def mutant(path: str, source: str, operator: Operator, occurrence: int) -> Mutant | None:
-    """Return the mutant; None if it is no Python, or the same program but for the guard that lists are equally long."""
+    """Return the mutant; None if it is no Python, or equals the source, or only loses a `strict=True`."""
     mutated = mutate_code(source, operator, occurrence)
     if mutated is not None and mutated.count("strict=True") < source.count("strict=True"):
         return None
@@ -128,7 +128,7 @@ def _has_effect(node: NodeOrLeaf) -> bool:
 
 
 def _is_run(node: NodeOrLeaf) -> bool:
-    """Return False in an annotation, a decorator, an import, or beside the star of a list of parameters."""
+    """Return False for nodes in annotations, decorators or imports, and for the star of a parameter list."""
     child, parent = node, node.parent
     if parent is not None and parent.type in ("parameters", "param") and node.type == "operator":
         return False

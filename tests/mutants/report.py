@@ -1,4 +1,4 @@
-"""The report: the share of mutants that the tests catch, and every one that they do not."""
+"""The report: the share of mutants that the tests catch, and a list of those that they do not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.mutants.mutant import Drawn, Mutant
 
 REPORT = Path(__file__).with_name("REPORT.md").relative_to(Path(__file__).parents[2])
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
-"""Mutants that compute the same: `path`, `before`, `after` (spaces at the ends do not count), and `why`."""
+"""Mutants that compute the same as the code: `path`, `before`, `after` (spaces at the ends do not count), and `why`."""
 CAUGHT_LATER = ("survived", "caught")
 INTRODUCTION = """# Mutants
 
@@ -26,7 +26,7 @@ among all others. What does not compile, or whose source has changed since it wa
 
 
 def equivalents() -> dict[tuple[str, str, str], str]:
-    """Return why a mutant is equivalent, by its path and the two texts."""
+    """Return the reason why a mutant is equivalent, by its path, old text and new text."""
     entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("equivalent", [])
     return {(x["path"], x["before"].strip(), x["after"].strip()): x["why"] for x in entries}
 
@@ -44,7 +44,7 @@ def write(path: Path, drawn: list[Drawn], outcomes: Mapping[str, Any], first: Ma
 def part(
     drawn: Drawn, outcomes: Mapping[str, Any], first: Mapping[str, Any], why: Mapping[tuple[str, str, str], str]
 ) -> str:
-    """Return the report of the mutants that were run, without those that do not compile or whose source has changed."""
+    """Return the report of one draw, without mutants that did not run or compile, or whose source has changed."""
     counts: dict[str, Counter[str]] = {}
     limits: Counter[float] = Counter()
     survivors, n_ended = [], 0

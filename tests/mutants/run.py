@@ -1,13 +1,13 @@
-"""Mutation testing: draw wrong versions of our own code, run the tests that concern each, and write what passes.
+"""Mutation testing: draw wrong versions of our own code, run the tests that concern each, and record which pass.
 
 make mutants [MUTANTS='--count 500 --seed 0 --state runs/mutants']
 make mutants MUTANTS='--seed 1 --files accel/cpu/pair_layers.py accel/cpu/support/rows.py'
 
-The state folder keeps the copy of the checkout in which mutants are made, the measurement of which test runs which
-line, the drawn mutants, and their outcomes, one a line; a run that was killed continues there. The checkout stays as
-it is. A mutant is caught if a test fails, if the process ends by a signal, or if it takes much longer than without.
-First come the doctests of its file, then the tests that run its lines, the fastest first, then properties again with
-more examples.
+The state folder has a copy of the checkout, in which mutants are made, the record of which test runs which line, the
+drawn mutants, and their outcomes, one per line; an interrupted run resumes from it. The checkout itself is not changed.
+A mutant is caught if a test fails, if the process ends by a signal, or if it takes much longer than the right code.
+First the doctests of the mutated file run, then the tests that run the mutated lines, the fastest first, then property
+tests again with more examples.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tests.mutants.mutant import Mutant, applied
 from tests.mutants.workplace import ROOT, Outcome, Workplace, copy_checkout
 
 SECONDS = 60.0
-"""How many seconds of tests a mutant is given, as measured; and once more of properties with the usual examples."""
+"""The most seconds of tests for a mutant, as measured; property tests with the usual examples get as many again."""
 COMPILING_SECONDS, WIDER_SECONDS = 300.0, 900.0
 ONE_FAILURE = ("-p", "tests.mutants.limit", "-x", "--hypothesis-profile")
 
 
 def cache_without(place: Workplace, path: str) -> Path:
-    """Return Numba's cache, without the functions into which a file is compiled: it does not see such a change."""
+    """Return a Numba cache without the functions that contain this file's code, whose changes Numba would not see."""
     if not path.startswith("accel/cpu/"):
         return place.cache
     cache = place.state / "numba-mutant"
@@ -48,7 +48,7 @@ def cache_without(place: Workplace, path: str) -> Path:
 
 
 def stages(tests: list[str], contexts: selection.Contexts, most: float) -> Iterator[tuple[str, list[str], float]]:
-    """Yield the profile of Hypothesis, tests of at most so many seconds, the first one in any case, and their time."""
+    """Yield Hypothesis profiles, each with tests of at most `most` seconds in all, or one test, and their seconds."""
     properties = [test for test in tests if test.startswith("accel/verify/") and "test_vectors" not in test]
     for profile, candidates in (("quick", tests), ("dev", properties)):
         stage_tests, seconds = [], 0.0
@@ -64,7 +64,7 @@ def stages(tests: list[str], contexts: selection.Contexts, most: float) -> Itera
 def run(
     place: Workplace, mutant: Mutant, contexts: selection.Contexts, limit: float, wider: Sequence[str] = ()
 ) -> Outcome:
-    """Write the mutant into the copy, run its tests, or these files of tests, and write the right source again."""
+    """Write the mutant into the copy, run its tests, or the test files `wider`, and restore the source."""
     begin = time.monotonic()
     path = place.tree / mutant.path
     source = path.read_text() if path.exists() else ""
@@ -113,7 +113,7 @@ def write(path: Path, text: str, times: tuple[int, int] | None) -> None:
 
 
 def failed(status: int, output: str) -> str:
-    """Return the test that failed, or how the process ended."""
+    """Return the name of the failed test, or else how the process ended."""
     for line in output.splitlines():
         if line.startswith(("FAILED ", "ERROR ")):
             return line.split(" ", 1)[1].split(" - ")[0]

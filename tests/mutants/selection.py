@@ -15,7 +15,7 @@ from tests.mutants.mutant import Mutant
 
 @dataclass(frozen=True)
 class Contexts:
-    """`seconds[test]`, of every test that passes; `tests[path][line]`, the tests that run a line."""
+    """`seconds[test]`: the time of each passed test; `tests[path][line]`: the tests that run a line."""
 
     seconds: dict[str, float]
     tests: dict[str, dict[int, list[str]]]
@@ -40,8 +40,8 @@ def read(paths: Iterable[Path]) -> Contexts:
 def concerned(mutant: Mutant, contexts: Contexts, root: Path) -> list[str]:
     """Return the tests that run a line of the mutant, the fastest first.
 
-    Of what is compiled no line is seen to run: there it is the tests that run any line of the files that import or
-    include it. A module's own lines run when it is imported, in no test: there it is the same.
+    Lines of compiled code, and lines that run at import, are recorded for no test. For these, return the tests that run
+    any line of the files that import or include the mutated file.
     """
     ids = _of_lines(mutant.path, mutant.lines, contexts)
     if not ids or _is_compiled(mutant, root):
@@ -52,7 +52,7 @@ def concerned(mutant: Mutant, contexts: Contexts, root: Path) -> list[str]:
 
 
 def users(path: str, root: Path) -> set[str]:
-    """Return the files of the same folder of `accel/` that import or include a file, however indirectly; itself, too.
+    """Return a file and all files of its folder of `accel/` that import or include it, directly or not.
 
     A CUDA source is used by the Python file beside it that has its name, or that launches it by its name.
     """
@@ -87,7 +87,7 @@ def _of_lines(path: str, lines: Iterable[int] | None, contexts: Contexts) -> set
 
 
 def _is_compiled(mutant: Mutant, root: Path) -> bool:
-    """Return True in CUDA C++, and in a function that Numba compiles."""
+    """Return True for CUDA C++, and for a function that Numba compiles."""
     if mutant.path.endswith(".cu"):
         return True
     source = (root / mutant.path).read_text()

@@ -1,4 +1,4 @@
-"""Every barrier of the CUDA kernels is needed, which the race detector shows when it is deleted."""
+"""Every barrier of the CUDA kernels is needed: the race detector finds a race if it is deleted."""
 
 from __future__ import annotations
 

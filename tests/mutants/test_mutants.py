@@ -1,4 +1,4 @@
-"""What is mutated, which tests are chosen, and what the report says."""
+"""Which places are mutated, which tests are chosen for a mutant, and what the report says."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_dropped_line_is_a_mutant() -> None:
 
 
 def test_mutants_of_cuda_sources() -> None:
-    """No comment, no declaration; every mutant changes its line."""
+    """Comments and declarations are not mutated; every mutant changes its line."""
     texts = {m.after.strip() for place in cuda_code.places("a.cu", CUDA) for m in place}
     assert texts == {
         "if (row <= N) y[row] = f(a, b) + x[2 * row];", "if (row >= N) y[row] = f(a, b) + x[2 * row];",
@@ -55,7 +55,7 @@ def test_mutants_of_cuda_sources() -> None:
 
 
 def test_mutants_of_python() -> None:
-    """No annotation, no text, and no line that removes a file."""
+    """Annotations, strings, and lines that remove a file are not mutated."""
     pytest.importorskip("cosmic_ray", reason="pip install 'grove-lm[mutants]'")
     from tests.mutants import python_code
 
@@ -78,7 +78,7 @@ def test_users_of_a_file_are_those_that_import_or_include_it() -> None:
 
 
 def test_tests_are_chosen_by_line_the_fastest_first() -> None:
-    """A line that is compiled, and one that runs in no test, have the tests of their files."""
+    """For a line that is compiled, or that no test runs, all tests of its files are chosen."""
     path = "accel/search/beam.py"
     contexts = selection.Contexts({"slow": 2.0, "fast": 1.0, "other": 0.5}, {path: {3: ["slow", "fast"], 9: ["other"]}})
     mutants = [Mutant(path, line, "", "x", "y") for line in (3, 5)]
@@ -86,7 +86,7 @@ def test_tests_are_chosen_by_line_the_fastest_first() -> None:
 
 
 def test_outcomes_survive_a_line_that_was_cut_off(tmp_path: Path) -> None:
-    """The last outcome of a mutant counts; tests are run the fastest first, up to so many seconds."""
+    """The last outcome of a mutant counts; tests run up to a number of seconds."""
     for tool in ("cosmic_ray", "coverage"):
         pytest.importorskip(tool, reason="pip install 'grove-lm[mutants]'")
     from tests.mutants import run
@@ -107,7 +107,7 @@ def test_outcomes_survive_a_line_that_was_cut_off(tmp_path: Path) -> None:
 
 
 def test_the_report() -> None:
-    """Equivalent mutants count neither as caught nor as passed; one that was not run does not count at all."""
+    """Equivalent mutants count neither as caught nor as passed; mutants that did not run do not count."""
     mutants = [Mutant("accel/cpu/a.py", i, "", f"x = {i}", f"x = {i + 1}") for i in range(5)]
     results = dict(zip(mutants, ("caught", "survived", "survived", "not compiled"), strict=False))
     outcomes = {m.name: SimpleNamespace(result=result, by="time", limit=15.0) for m, result in results.items()}

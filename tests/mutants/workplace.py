@@ -1,4 +1,4 @@
-"""Where mutants are tested: a copy of the checkout, which test runs which line of it, and the outcomes."""
+"""The state folder of mutation testing: a copy of the checkout, which test runs which line, and the outcomes."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ TESTS = (
     *(f"tests/kernels/test_{name}.py" for name in KERNELS),
     *(f"tests/commands/test_{name}.py" for name in COMMANDS),
 )
-"""The tests that are measured, a process for each file; of a file that changes, again."""
+"""The tests that are measured, one process for each file; if a file changes, it is measured again."""
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 MEMORY = 12 << 30
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`result`: caught, survived, not compiled or gone (the source has changed since); `by`: the test that failed.
+    """`result`: caught, survived, not compiled, or gone (the source has changed since); `by`: the test that failed.
 
-    `limit`: how many seconds of tests the mutant was given; 0 where nobody noted it.
+    `limit`: the most seconds of tests for the mutant; 0 in old records without it.
     """
 
     name: str
@@ -57,7 +57,7 @@ def tracked(root: Path) -> list[str]:
 
 
 def copy_checkout(tree: Path) -> None:
-    """Make `tree` a copy of the checkout; files that are the same keep their time, and with it Numba's cache."""
+    """Make `tree` a copy of the checkout; unchanged files keep their times, so Numba's cache stays valid."""
     names = set(tracked(ROOT))
     for name in names:
         source, target = ROOT / name, tree / name
@@ -72,7 +72,7 @@ def copy_checkout(tree: Path) -> None:
 
 
 class Workplace:
-    """The state folder: where the tests run, and with which caches."""
+    """The state folder: the copy in which the tests run, and its caches."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
@@ -85,7 +85,7 @@ class Workplace:
         return os.environ | ONE_THREAD | {"NUMBA_CACHE_DIR": str(cache), "TMPDIR": str(self.temporary)}
 
     def pytest(self, arguments: list[str], cache: Path, limit: float | None) -> tuple[int, str]:
-        """Return the exit status and the output; after `limit` seconds of the processor, the process is ended."""
+        """Run pytest, and return its exit status and output; end it after `limit` seconds of processor time."""
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=line", "-rfE", *arguments]
         log = self.state / "log.txt"
 
@@ -127,7 +127,7 @@ class Workplace:
                 path.write_text(json.dumps({"digest": digest} | json.loads(part.read_text())))
 
     def outcomes(self, first: bool = False) -> dict[str, Outcome]:
-        """Return the last or first outcome of every mutant that was run; a line that was cut off does not count."""
+        """Return the last (or first) outcome of every mutant that was run; ignore an incomplete last line."""
         by_name = {}
         for line in self.results.read_text().split("\n")[:-1] if self.results.exists() else ():
             outcome = Outcome(**json.loads(line))

@@ -31,7 +31,7 @@ VARIANTS = ("paper", "released")
 
 
 def reference_tree(model: Model, ids: list[int], sentence: list[str]) -> Tree:
-    """The tree of a chart over all tokens, below the phrase of the words."""
+    """Return the reference's tree over the words, from a chart that also contains the symbols around them."""
     config, (before, after) = model.config, frame(model)
     tokens = reference.encode(model.parameters, np.array([*before, *ids, *after]), config.n_heads)
     chart_parameters = {
@@ -47,7 +47,7 @@ def reference_tree(model: Model, ids: list[int], sentence: list[str]) -> Tree:
 @pytest.mark.parametrize("n_classes", [0, 3])
 @pytest.mark.parametrize("batch_size", [1, 64])
 def test_trees_are_the_reference(variant: str, n_classes: int, batch_size: int) -> None:
-    """Of an encoder-decoder without the end symbol, of a classifier without the start symbol, too."""
+    """Trees leave out the end symbol of an encoder-decoder, and the start and end symbols of a classifier."""
     config = replace(CONFIG, chart=variant, n_classes=n_classes)
     model, split = model_of(config, WORDS if n_classes else KNOWN), [line.split() for line in SENTENCES]
     encode = model.vocabulary.encode if n_classes else model.vocabulary.encode_words
@@ -77,7 +77,7 @@ def test_weights_are_those_of_the_words(backend: ModuleType, max_height: int | N
 
 
 def test_processes_change_nothing() -> None:
-    """Trees in the order of the sentences; the last batch is smaller."""
+    """Trees have the order of the sentences, also if the last batch is smaller."""
     ops, model = accel.load("cpu"), model_of()
     sentences = [line.split() for line in [*SENTENCES, *SENTENCES[::-1], SENTENCES[0]]]
     alone = list(find_spans(ops, model, sentences))
@@ -152,7 +152,7 @@ def test_command_draws(run: Path, run_grove: Grove) -> None:
 
 
 def test_own_output_is_drawn(run: Path, run_grove: Grove) -> None:
-    """Where it has an end; else the user has to say which target."""
+    """The model's output is drawn if it has an end; else the user has to give a target."""
     out = run / "picture.svg"
     arguments = ("draw", "chart", "her cat", "--checkpoint", run, "--out", out)
     model = model_of()

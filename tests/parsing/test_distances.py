@@ -26,7 +26,7 @@ SENTENCES = [["the", "dog", "sees", "her"], ["dog"], "the old dog & her cat see 
 
 
 def model_of(seen: list[Any], words: Words = KNOWN, kind: str = "fasttrees") -> Model:
-    """Return a model whose distances show the words it read and their positions."""
+    """Return a model whose distances depend on the words and their positions; `seen` lists the words that it reads."""
 
     def distances_by_hand(ops: Any, config: Any, parameters: Any, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         seen.append([ids[a:b].tolist() for a, b in zip(offsets[:-1], offsets[1:], strict=True)])
@@ -178,7 +178,7 @@ def test_mistakes(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_brackets_within_words() -> None:
-    """A searched tree holds them as the Penn Treebank does, like any other."""
+    """A tree of the search writes brackets in words as the Penn Treebank does, like every other tree."""
     types = [ActionType.ONT, ActionType.CNT1, ActionType.T]
     vocabulary = SimpleNamespace(type_of=types, symbols=["(X", "X)", "a"], begins_word=[True] * 3)
     tree = tree_of(vocabulary, [0, 2, 2, 1], ["hi", ":-)"])

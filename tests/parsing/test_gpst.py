@@ -40,7 +40,7 @@ def model_of(ops: ModuleType, window: int = 2) -> Model:
 
 
 def expected(words: Sentence, window: int = 2) -> list[tuple[int, int]]:
-    """Return the reference's constituents, counted in words."""
+    """Return the spans of the reference's tree, counted in words."""
     config = exact.Config(CONFIG.n_heads, CONFIG.compose_heads, CONFIG.parser_heads)
     ids = np.array([i for pieces in words for i in pieces])
     whole = atoms([k == 0 for pieces in words for k in range(len(pieces))])
@@ -69,7 +69,7 @@ def test_trees_are_the_reference_s(backend: ModuleType, window: int) -> None:
 
 @given(st.integers(0, 9999), st.integers(1, 4))
 def test_no_word_is_split(seed: int, batch_size: int) -> None:
-    """A binary tree over the words, alone or beside others."""
+    """The spans are a binary tree over the words, whether a sentence is parsed alone or in a batch."""
     sentences = drawn(seed, 5, 9)
     cpu = accel.load("cpu")
     together = list(inside_spans(cpu, model_of(cpu), sentences, batch_size=batch_size))

@@ -1,5 +1,4 @@
-"""`accel.parsing.propose` and `grove propose`: different trees, best first, over the words given; what is too long is
-said."""
+"""`accel.parsing.propose` and `grove propose`: different trees of a sentence, best first; errors for long sentences."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ def test_proposals_are_different_sorted_and_over_the_words(parser: Model) -> Non
 
 
 def test_a_sentence_of_two_words_has_all_its_trees(parser: Model) -> None:
-    """A label for the sentence, and for each word one or none: all probability there is."""
+    """The trees have a label for the sentence, and one or none for each word; their probabilities sum to 1."""
     n = parser.config.n_labels
     ((*best,),) = propose(accel.load("cpu"), parser, SENTENCES[:1], 10**6)
     assert len(best) == n * (n + 1) ** 2 and fsum(exp(logq) for _, logq in best) == pytest.approx(1.0, abs=1e-5)
@@ -63,7 +62,7 @@ def test_a_sentence_does_not_see_those_beside_it(parser: Model) -> None:
 
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_processes_change_nothing(parser: Model, batch_size: int) -> None:
-    """Neither the best trees nor drawn ones: every bit, in the order of the sentences."""
+    """Best trees and drawn trees are the same, bit for bit, in the order of the sentences."""
     ops = accel.load("cpu")
 
     def both(processes: int) -> list[list[list[Parse]]]:

@@ -1,4 +1,4 @@
-"""Trees drawn without replacement: by enumeration, for the reference and for the library."""
+"""Trees drawn without replacement, by the reference and by the library, against enumeration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from refimpl import brute
 from refimpl.transformer_grammars import span_parser
 
 Tree = tuple[tuple[int, int, int], ...]  # constituents in pre-order
-Draws = list[list[tuple[float, Tree]]]  # of every seed: probabilities to be drawn, and trees
+Draws = list[list[tuple[float, Tree]]]  # for each seed, trees with the probabilities of their inclusion
 Sampler = Callable[[np.ndarray, int, range], Draws]
 
 
@@ -82,7 +82,7 @@ def test_ordered_draws_have_the_probability_of_the_law(draw: Sampler, size: tupl
 
 @SAMPLERS
 def test_sets_have_the_probability_of_all_their_orders(draw: Sampler) -> None:
-    """A set of three of four trees: the sum over the orders in which it may be drawn."""
+    """A set of three of four trees has the sum of the probabilities of all orders in which it may be drawn."""
     size = (2, 1)
     scores = np.array([[[0.3], [0.0]], [[0.0], [-0.8]]])
     q = probabilities(scores, TREES[size])
@@ -95,7 +95,7 @@ def test_sets_have_the_probability_of_all_their_orders(draw: Sampler) -> None:
 
 @SAMPLERS
 def test_inclusions_are_unbiased(draw: Sampler) -> None:
-    """SP-5 L4: a tree counts 1 / pi where it is drawn, and 1 in the mean, within five standard errors."""
+    """SP-5 L4: a tree counts 1 / pi if it is drawn, else 0; the mean count is 1, within five standard errors."""
     scores = scores_of((2, 2), 1)
     draws = draw(scores, 4, range(DRAWS))
     for tree in TREES[2, 2]:
@@ -105,7 +105,7 @@ def test_inclusions_are_unbiased(draw: Sampler) -> None:
 
 @given(size=st.sampled_from(SIZES), regime=regimes, seed=seeds, forbidden=st.sampled_from([0.0, 0.3]))
 def test_all_trees_are_drawn_once(size: tuple[int, int], regime: str, seed: int, forbidden: float) -> None:
-    """SP-5 L2: of all regimes of scores, some of them forbidden."""
+    """SP-5 L2, for all regimes of scores, also if some labels are forbidden."""
     n, n_labels = size
     scores = floats(regime, seed, n, n, n_labels)
     scores[np.random.default_rng(seed).random(scores.shape) < forbidden] = -np.inf
@@ -121,7 +121,7 @@ def test_all_trees_are_drawn_once(size: tuple[int, int], regime: str, seed: int,
 
 @given(n=st.integers(1, 7), n_labels=st.integers(1, 4), seed=seeds, forbidden=st.sampled_from([0.0, 0.4]))
 def test_fewer_are_the_beginning_of_more(n: int, n_labels: int, seed: int, forbidden: float) -> None:
-    """SP-5 L3 and L5; every tree is one (SP-1)."""
+    """SP-5 L3 and L5; every drawn list of constituents is a tree (SP-1)."""
     choose = np.random.default_rng(seed)
     scores = 3 * choose.standard_normal((n, n, n_labels))
     scores[choose.random(scores.shape) < forbidden] = -np.inf
@@ -137,7 +137,7 @@ def test_fewer_are_the_beginning_of_more(n: int, n_labels: int, seed: int, forbi
 
 
 def test_first_trees_have_the_marginals() -> None:
-    """Of sentences that are too long to list their trees: how often the first tree has a constituent (SP-3)."""
+    """The first tree has each constituent as often as its marginal says (SP-3), in sentences too long to list trees."""
     scores = scores_of((7, 3), 2) - 1.0
     counts = np.zeros(scores.shape)
     for [(_, tree)] in by_the_library(scores, 1, range(DRAWS)):

@@ -1,4 +1,4 @@
-"""ALBERT below the chart: the reference beside a form that is written in loops, and its laws."""
+"""ALBERT below the chart: the reference agrees with a form written in loops, and obeys its laws."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def exact_gelu(x: float) -> float:
 
 
 def attended(p: dict[str, np.ndarray], rows: list[list[float]], i: int) -> list[float]:
-    """Return what row i receives from all rows, head by head."""
+    """Return the attention's output for row i, computed head by head."""
     q, k, v = (
         [times(row, p[f"layer.attention.{name}"], p[f"layer.attention.{name}_bias"]) for row in rows]
         for name in ("query", "key", "value")
@@ -88,7 +88,7 @@ def test_words_by_loops() -> None:
 
 
 def test_the_layer_again() -> None:
-    """AL-1, L1: the third layer is the first one; what a token gets is put in by the bias of its map."""
+    """AL-1, L1: three layers equal one layer on the output of two, put in by the bias of the embedding's map."""
     p, ids, types = parameters_of(), np.array([2]), np.array([0])
     after_two = encode(p, ids, types, HEADS, 2)
     put_in = p | {"widen": np.zeros_like(p["widen"]), "widen_bias": after_two[0]}
@@ -96,7 +96,7 @@ def test_the_layer_again() -> None:
 
 
 def test_permuted_tokens() -> None:
-    """AL-1, L2 and L3: only positions know the order; rows have the last LayerNorm's spread."""
+    """AL-1, L2 and L3: order enters only by positions; rows have mean 0 and deviation 1 after the last LayerNorm."""
     p = parameters_of()
     p["position"][:] = p["position"][0]
     ids, types, order = np.array([0, 2, 1, 2]), np.array([0, 0, 1, 1]), np.array([2, 0, 3, 1])
@@ -116,7 +116,8 @@ def test_outputs_are_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "types", "words"), [([], [], "0 tokens"), ([9], [0], "ids: outside"), ([0], [2], "ids: outside 0..1")]
+    ("ids", "types", "words"),
+    [([], [], "0 tokens"), ([9], [0], "ids: not all"), ([0], [2], r"ids: not all .* in 0\.\.1")],
 )
 def test_bad_input(ids: list[int], types: list[int], words: str) -> None:
     with pytest.raises(ValueError, match=words):

@@ -42,7 +42,7 @@ def drawn_parameters(seed: int, variant: str = "paper", d: int = D) -> dict[str,
 
 @given(seed=seeds, variant=variants, n=st.integers(1, 6), height=heights)
 def test_own_tokens_only(seed: int, variant: str, n: int, height: int | None) -> None:
-    """CKY-3 L1 to L3, CKY-5 L1: other tokens change nothing; the chart of a phrase is part of the sentence's."""
+    """CKY-3 L1 to L3, CKY-5 L1: the chart of a phrase alone is a part of the sentence's chart."""
     parameters, tokens = drawn_parameters(seed, variant), floats("unit", seed, n, D)
     chart = cky_pool(tokens, parameters, height, variant, HEADS)
     rows = min(n, height or n)
@@ -71,7 +71,7 @@ def test_low_charts_begin_high_ones(seed: int, variant: str, n: int) -> None:
 
 @given(seed=seeds, regime=regimes, n_splits=st.integers(1, 5), d=st.integers(1, 5))
 def test_scores_of_halves(seed: int, regime: str, n_splits: int, d: int) -> None:
-    """CKY-1 L1, CKY-2 L3: the backends' form, from u and from halves of W computed once a phrase."""
+    """CKY-1 L1, CKY-2 L3: the backends' form agrees: scores from u, and halves of W applied once a phrase."""
     p = drawn_parameters(seed, d=d)
     left, right = floats(regime, seed, n_splits, d), floats(regime, seed + 1, n_splits, d)
     u = p["key"] @ (p["w"] @ p["query"]) / math.sqrt(d)
@@ -103,7 +103,7 @@ def test_sharper_and_sharper(seed: int, n_splits: int) -> None:
 
 @given(seed=seeds, n_splits=st.integers(1, 5))
 def test_released_block_from_halves(seed: int, n_splits: int) -> None:
-    """CKY-5 L3: LN_2 of a pair from terms of each part alone, and one number a pair."""
+    """CKY-5 L3: LN_2 of a pair follows from terms of each part alone, and one number for the pair."""
     p = drawn_parameters(seed, "released")
     left, right = floats("unit", seed, n_splits, D), floats("unit", seed + 1, n_splits, D)
     v, u = (layer_norm(x, p["norm_1.scale"], p["norm_1.bias"]) for x in (left, right))
@@ -121,7 +121,7 @@ def test_released_block_from_halves(seed: int, n_splits: int) -> None:
 
 
 def test_numbers_of_parameters() -> None:
-    """CKY-1 L3, CKY-5 L2: the second takes 37 million to the 40 of Table 1."""
+    """CKY-1 L3, CKY-5 L2: added to 37 million parameters, the released block gives the 40 million of Table 1."""
     sizes = [sum(map(math.prod, shapes.values())) for shapes in (parameter_shapes(512), released_shapes(512, 1024))]
     assert sizes == [1_049_088, 2_629_120]
     assert [round(37 + size / 1e6) for size in sizes] == [38, 40]
@@ -129,7 +129,7 @@ def test_numbers_of_parameters() -> None:
 
 @given(seed=seeds, variant=variants, s=st.integers(1, 5), n=st.integers(1, 3), height=heights)
 def test_memory_of_the_decoder(seed: int, variant: str, s: int, n: int, height: int | None) -> None:
-    """TF-1 L1 to L3; with one phrase a token the model is a Transformer."""
+    """TF-1 L1 to L3; if each token is its only phrase, the model is a Transformer."""
     p = random_parameters(seed, "none") | {f"chart.{k}": x for k, x in drawn_parameters(seed, variant).items()}
     draw = np.random.default_rng(seed)
     ids, target = draw.integers(0, 5, s), draw.integers(0, 5, n)
@@ -156,7 +156,7 @@ def test_classes_of_the_top_row(seed: int, variant: str, s: int, height: int | N
 
 
 def exact_gradients(arguments: list[np.ndarray], lengths: list[int], height: int | None, d_out: np.ndarray) -> list:
-    """Return the gradients of <d_out, nodes> by complex steps through the reference, which lose no digits."""
+    """Return the gradients of <d_out, nodes> by complex steps through the reference, which lose no precision."""
     tokens, matrix, direction = (x.astype(complex) for x in arguments)
     d, bounds, gradients = len(direction), offsets_of(lengths), []
     one, root = np.eye(d, dtype=complex), math.sqrt(d)
@@ -177,9 +177,9 @@ def exact_gradients(arguments: list[np.ndarray], lengths: list[int], height: int
 @pytest.mark.parametrize("height", [1, 2, 3, 10, None])
 @pytest.mark.parametrize("lengths", [[1], [2], [1, 2, 1], [3, 5], [4, 1, 6, 2, 6]], ids=str)
 def test_gradients_in_corners(backend: ModuleType, lengths: list[int], height: int | None, sharpness: float) -> None:
-    """CKY-3: 1e-7 relative in float64, element by element, for one and two tokens, H = 1, H > n and very sharp weights.
+    """CKY-3: every element agrees to 1e-7 in float64, for one and two tokens, H = 1, H > n and sharp weights.
 
-    Where the weights are 1 and 0 the gradient of the direction is nothing but the rounding of the others'.
+    If the weights are 1 and 0, the gradient of the direction is only the rounding error of the others.
     """
     for d, seed in ((1, 0), (3, 1), (5, 2)):
         draw = np.random.default_rng([seed, *lengths])
@@ -189,7 +189,7 @@ def test_gradients_in_corners(backend: ModuleType, lengths: list[int], height: i
 
 @pytest.mark.parametrize("n", [3, 4, 7])
 def test_gradients_of_sharp_ties(backend: ModuleType, n: int) -> None:
-    """CKY-3: all splits have the same score, a huge one, and different vectors: every weight counts."""
+    """CKY-3: all splits have equal, huge scores and different vectors, so every weight counts."""
     tokens = np.random.default_rng(n).standard_normal((n, 2))
     matrix = np.array([[1.0, 0.3], [0.0, 0.8], [1.0, -0.2], [0.0, 0.4]])  # feature 0 sums up the phrase's tokens
     parameters = {"compose": matrix, "key": np.eye(2), "query": np.eye(2), "w": np.array([3e3, 0])}
@@ -234,7 +234,7 @@ def assert_exact(
     ],
 )
 def test_bad_input(change: dict, words: str) -> None:
-    """CKY-3, CKY-5: errors of one line."""
+    """CKY-3, CKY-5: every error message is one line."""
     arguments = {"tokens": np.zeros((2, D)), "parameters": drawn_parameters(0)}
     with pytest.raises(ValueError, match=words) as caught:
         cky_pool(**(arguments | change))
@@ -242,7 +242,7 @@ def test_bad_input(change: dict, words: str) -> None:
 
 
 def test_no_parse_above_the_chart() -> None:
-    """CKY-4: a chart that ends below the sentence names both lengths, and a full one parses."""
+    """CKY-4: for a chart that ends below the sentence the error names both lengths; a full chart parses."""
     parameters, tokens = drawn_parameters(0), floats("unit", 0, 6, D)
     with pytest.raises(ValueError, match="6 tokens, but the chart ends at height 5: no root"):
         chart_trees(cky_pool(tokens, parameters, 5))

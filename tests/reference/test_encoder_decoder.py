@@ -1,4 +1,4 @@
-"""The encoder-decoder reference: laws of its attention and layers, and its beam search against enumeration."""
+"""The encoder-decoder reference: laws of attention and layers; beam search agrees with enumeration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_order_of_keys(regime: str, seed: int, n: int, s: int, order: st.randoms
 
 @given(seed=seeds, n=st.integers(1, 4), memory=st.integers(0, 3))
 def test_causal_attention_is_attention_to_less(seed: int, n: int, memory: int) -> None:
-    """ED-1: a causal query is a query of the keys up to its position."""
+    """ED-1: a causal query equals a query of the keys up to its position."""
     q, k, v = (floats("unit", seed + i, m, 2, 3) for i, m in enumerate((n, n + memory, n + memory)))
     out, lse = dot_product_attention(q, k, v, causal=True)
     for i in range(n):
@@ -44,7 +44,7 @@ def test_causal_attention_is_attention_to_less(seed: int, n: int, memory: int) -
 
 
 def is_permuted(gate: str, seed: int) -> bool:
-    """Return whether permuted rows give permuted rows."""
+    """Return whether permuted input rows give the same rows, permuted alike."""
     layer = {name[10:]: x for name, x in random_parameters(seed, gate).items() if name.startswith("encoder.0.")}
     x, places = floats("unit", seed, 5, D), [3, 0, 4, 1, 2]
     return np.allclose(block(layer, x[places], HEADS), block(layer, x, HEADS)[places], rtol=1e-9)
@@ -58,7 +58,7 @@ def test_permuted_rows(gate: str, seed: int) -> None:
 
 
 def test_order_of_rows() -> None:
-    """ED-2 L3: with a convolution the order matters; with some parameters its ReLU lets nothing through."""
+    """ED-2 L3: with a convolution the order matters, if its ReLU is not 0 everywhere."""
     assert not any(is_permuted("causal", seed) for seed in range(5))
 
 
@@ -95,7 +95,7 @@ def sequence_logp(step_logp, tokens: tuple[int, ...]) -> float:
 
 @given(seed=seeds, v=st.integers(1, 3), length=st.integers(1, 4), penalty=st.floats(0, 2), holes=st.booleans())
 def test_wide_beam_is_enumeration(seed: int, v: int, length: int, penalty: float, holes: bool) -> None:
-    """ED-6 L1 and L3: no sequence that ends, or is as long as may be, has a higher score."""
+    """ED-6 L1 and L3: no sequence that ends, or has the greatest length, has a higher score."""
     step_logp = step_logps(seed, v, 0.3 * holes)
     scores = {}
     for n in range(1, length + 1):
@@ -113,7 +113,7 @@ def test_wide_beam_is_enumeration(seed: int, v: int, length: int, penalty: float
 
 @given(seed=seeds, length=st.integers(1, 6))
 def test_narrow_beam_is_greedy(seed: int, length: int) -> None:
-    """ED-6 L2, with an end of probability 0."""
+    """ED-6 L2, for a model that never ends."""
     step_logp, tokens = step_logps(seed, 4), []
     for _ in range(length):
         tokens.append(int(np.argmax(step_logp(tokens))))
@@ -130,7 +130,7 @@ def test_narrow_beam_is_greedy(seed: int, length: int) -> None:
     ],
 )
 def test_what_is_looked_at_and_ties(steps: dict[tuple[int, ...], list[float]], beam: int, expected: list[int]) -> None:
-    """ED-6: of 2 `beam` continuations; ties go to the shorter one, the likelier prefix, the lower token."""
+    """ED-6: 2 `beam` continuations are considered; ties go to the shorter, the likelier prefix, the lower token."""
 
     def step_logp(tokens: list[int]) -> np.ndarray:
         with np.errstate(divide="ignore"):

@@ -1,4 +1,4 @@
-"""FastTrees' convolutions, stacks and gate of a Transformer in the reference, against their laws and equations."""
+"""FastTrees' convolutions, stacks and Transformer gate in the reference, against their laws and equations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fixtures.fasttrees_stacks import Parameters, assert_same, drawn, inpu
 
 
 def test_convolution_that_passes_on() -> None:
-    """FT-5 L2, and with the earlier tap instead the master gates are those of the step before."""
+    """FT-5 L2; with only the earlier tap, the master gates are those of the step before."""
     parameters, x = one_layer("conv_fasttrees"), np.abs(inputs(4))
     plain = {name: value for name, value in parameters.items() if not name.startswith("conv.")}
     start = np.zeros(4), np.zeros(4)
@@ -27,7 +27,7 @@ def test_convolution_that_passes_on() -> None:
 
 
 def test_a_convolution_of_the_gate_features_alone() -> None:
-    """FT-5 L3: of all inputs, where the others pass on; and L4: with one tap F has two layers."""
+    """FT-5 L3: it equals a convolution of all inputs that copies the others; L4: with one tap, F has two layers."""
     x, parameters = inputs(5, width=6), drawn("conv_fasttrees", sizes=(6, 4), convolved="gates")
     small, bias = parameters["cells.0.conv.weight"], np.append(parameters["cells.0.conv.bias"], np.zeros(2))
     whole = np.zeros((6, 6, 2))
@@ -50,7 +50,10 @@ def distance_of_zeros(parameters: Parameters) -> float:
 
 
 def test_released_convolution_mixes_neighbours() -> None:
-    """FT-12 L1, and through a FastTrees layer: a change at step 3 of sentence 2 is seen by 1 and 3 from step 3 on."""
+    """FT-12 L1: a change at step 3 of sentence 2 reaches sentences 1 and 3.
+
+    Through a FastTrees layer it changes them from step 3 on.
+    """
     draw = np.random.default_rng(5)
     x, weight, bias = draw.standard_normal((5, 4, 6)), draw.standard_normal((4, 4, 2)), np.full(4, 9.0)
     other_x = x.copy()
@@ -66,7 +69,7 @@ def test_released_convolution_mixes_neighbours() -> None:
 
 @pytest.mark.parametrize(("cell_type", "dilation"), [*((name, 1) for name in cells.CELLS), ("conv_fasttrees", 2)])
 def test_parts_of_a_sentence_give_the_whole(cell_type: str, dilation: int) -> None:
-    """FT-7 L1: cut anywhere, parts of one step included, with locked dropout between the layers."""
+    """FT-7 L1: it may be cut anywhere, into single steps, too, with locked dropout between layers."""
     parameters, x, keep = drawn(cell_type), inputs(6), [np.array([2.0, 0.0, 2.0, 1.0])]
     whole = stack.stack(cell_type, parameters, x, chunk_size=2, dilation=dilation, keep=keep)
     for cuts in ([1], [2, 3], [4, 5], [1, 2, 3, 4, 5]):
@@ -117,7 +120,7 @@ def gate_parameters(d: int, n: int | None = None, seed: int = 1, causal: bool = 
 
 
 def test_gate_is_the_structured_forget_gate() -> None:
-    """FT-11 L2 and L3, in chunks of two; and the printed equations."""
+    """FT-11 L2 and L3, in chunks of two; the printed equations agree."""
     parameters, x = gate_parameters(6, n=3), inputs(4, width=6)
     y = transformer_gate(parameters, x)
     for t in range(4):
@@ -172,7 +175,7 @@ def test_bad_input() -> None:
 
 @pytest.mark.parametrize("name", cells.CELLS)
 def test_a_state_of_another_shape(name: str) -> None:
-    """FT-3, FT-5, FT-6: it is refused, where NumPy would repeat it; Faster FastTrees reads no hidden state."""
+    """FT-3, FT-5, FT-6: it is refused, where NumPy would broadcast; Faster FastTrees reads no hidden state."""
     x, zero = inputs(2), np.zeros(4)
     step_input = x if name == "conv_fasttrees" else x[0]
     hidden = [] if name == "faster_fasttrees" else [("h", zero[:1], zero), ("h", zero[:, None], zero)]
@@ -182,7 +185,7 @@ def test_a_state_of_another_shape(name: str) -> None:
 
 
 def test_a_longer_past_changes_nothing() -> None:
-    """FT-7: of two taps with two steps between them the newer one is this step's, whatever the state holds before."""
+    """FT-7: a convolution of two taps, two steps apart, reads two earlier inputs of the state and no more."""
     parameters, x, zero = one_layer("conv_fasttrees"), inputs(6), np.zeros(4)
     short, long = (stack.layer("conv_fasttrees", parameters, x[3:], (zero, zero, x[k:3]), dilation=2) for k in (1, 0))
     assert np.array_equal(short[0], long[0]) and np.array_equal(short[2], long[2])

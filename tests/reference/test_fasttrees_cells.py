@@ -1,4 +1,4 @@
-"""The cells of the FastTrees reference against literal transcriptions, and against one another."""
+"""The reference's FastTrees cells agree with the printed equations written out, and with one another."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_lstm_as_printed() -> None:
 
 @given(regime=regimes, seed=seeds, n=st.integers(1, 4), chunk=st.integers(1, 3))
 def test_structured_update_unit_by_unit(regime: str, seed: int, n: int, chunk: int) -> None:
-    """FT-2 and FT-3: every unit by itself, with sums written out."""
+    """FT-2 and FT-3: it is computed for every unit separately, with sums written out."""
     logits, c = floats(regime, seed, 2 * n + 4 * n * chunk), floats("unit", seed, n * chunk)
     h, c_new, distance = cells.structured_update(logits, c)
     exponentials = [[math.exp(z - max(part)) for z in part] for part in np.split(logits[: 2 * n], 2)]
@@ -75,7 +75,7 @@ def test_cumax_of_shifted_logits(regime: str, seed: int, n: int) -> None:
 
 @pytest.mark.parametrize("cell_type", STRUCTURED)
 def test_the_last_chunk_is_never_written(cell_type: str) -> None:
-    """FT-2 L4: its cells stay 0, and so do its hidden states; all others move."""
+    """FT-2 L4: its cell and hidden states stay 0; all other states change."""
     outputs, [(_, c, _)], _ = stack.stack(cell_type, drawn(cell_type, 0, (3, 6)), inputs(5), chunk_size=2)
     assert np.abs(outputs[:, 4:]).max() < 1e-14 and np.abs(c[4:]).max() < 1e-14
     assert (outputs[:, :4] != 0).all()

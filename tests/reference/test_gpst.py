@@ -1,4 +1,4 @@
-"""GPST's parser and generative model: by hand, laws, and errors; errors of the losses too."""
+"""GPST's parser and generative model: results computed by hand, laws, and errors, also of the losses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ lengths = st.lists(st.integers(1, 5), min_size=1, max_size=3)
 
 @given(seed=seeds, n=st.integers(1, 6), n_layers=st.integers(0, 2))
 def test_parser_by_hand(seed: int, n: int, n_layers: int) -> None:
-    """GPST-2 L1: the encoder spelled out, with the turned products as sums of cosines and sines of distances."""
+    """GPST-2 L1: the encoder written out, with rotated products as sums of cosines and sines of distances."""
     p = drawn_parameters(seed, Sizes(parser_layers=n_layers, d_parser=8))
     ids, heads, width = np.random.default_rng(seed).integers(0, 5, n), 2, 4
     x = p["parser.embedding"][ids]
@@ -69,7 +69,7 @@ def test_only_distances_count(seed: int, shift: int, d: int) -> None:
 
 
 def test_noise_draws_trees() -> None:
-    """GPST-2 L3: 4,000 orders of three points; each of the five trees as often as its probability."""
+    """GPST-2 L3: in 4,000 draws for three points, each of the five trees has the frequency of its probability."""
     v, counts = np.array([0.5, -1.0, 1.0]), Counter()
     for seed in range(4000):
         chart = pruned_chart(merge_order(v + gumbel(np.arange(3), seed)), 4, 1)
@@ -84,7 +84,7 @@ def test_noise_draws_trees() -> None:
 
 @given(seed=seeds, n=st.integers(1, 7))
 def test_window_1_is_the_parsers_tree(seed: int, n: int) -> None:
-    """GPST-3 L1; and the parser's tree lies inside the chart of window 2."""
+    """GPST-3 L1; and the chart of window 2 contains the parser's tree."""
     p, ids = drawn_parameters(seed), drawn_sentences(seed, [n])[0]
     scores, chart, values = encode(replace(CONFIG, window=1), p, ids)
     tree = induced_tree(chart, values.scores)
@@ -97,7 +97,7 @@ def test_window_1_is_the_parsers_tree(seed: int, n: int) -> None:
 
 @given(seed=seeds, lengths=lengths)
 def test_sentences_apart(seed: int, lengths: list[int]) -> None:
-    """GPST-3 L2: losses but L_ar are means of those of the sentences alone; the trees are theirs."""
+    """GPST-3 L2: trees are those of each sentence alone, and so are losses but L_ar, as means."""
     p, sentences = drawn_parameters(seed), drawn_sentences(seed, lengths)
     config = replace(CONFIG, height_threshold=1.0)
     together, alone = losses(config, p, sentences), [losses(config, p, [ids]) for ids in sentences]
@@ -111,7 +111,7 @@ def test_sentences_apart(seed: int, lengths: list[int]) -> None:
 
 @given(seed=seeds, lengths=lengths)
 def test_causal(seed: int, lengths: list[int]) -> None:
-    """GPST-4 L2: another last word, and other vectors of the spans that contain it, change the last actions only."""
+    """GPST-4 L2: another last word, and other vectors of spans with it, change only the last actions."""
     p, sentences = drawn_parameters(seed), drawn_sentences(seed, lengths)
     trees, vectors = [], []
     for ids in sentences:
@@ -127,8 +127,10 @@ def test_causal(seed: int, lengths: list[int]) -> None:
 
 
 def test_a_surrogate_may_tell_of_later_words() -> None:
-    """GPST-5 L4, generator J: two sentences that differ in the fifth word only have equal trees; the splits of the
-    first four words, and so their vector, differ with W = 2, and with all splits they do not."""
+    """GPST-5 L4, generator J: two sentences differ in the fifth word only, and have equal trees.
+
+    With W = 2 the splits of the first four words differ, and so does their vector; with all splits it does not.
+    """
     p, [ids] = drawn_parameters(336), drawn_sentences(336, [5])
     sentences = ids, np.append(ids[:-1], (ids[-1] + 1) % 5)
     for window, splits in ((2, ([1, 2], [0, 2])), (3, ([0, 1, 2],) * 2)):
@@ -142,7 +144,7 @@ def test_a_surrogate_may_tell_of_later_words() -> None:
 
 @pytest.mark.parametrize(("n", "vocabulary"), [(1, 5), (2, 3), (3, 2)])
 def test_probabilities_add_up(n: int, vocabulary: int) -> None:
-    """GPST-4 L1, GPST-5 L4: at every step, and over all sentences of a length with all their trees."""
+    """GPST-4 L1, GPST-5 L4: each step's sum is 1; that of all sentences of a length, with all trees, is below 1."""
     config, p = replace(CONFIG, window=1), drawn_parameters(n, Sizes(vocabulary=vocabulary))
     total = 0.0
     for words, tree in product(product(range(vocabulary), repeat=n), brute.binary_trees(0, n - 1)):
@@ -158,7 +160,7 @@ def test_probabilities_add_up(n: int, vocabulary: int) -> None:
 
 @given(seed=seeds, n=st.integers(1, 5), before=st.lists(st.integers(1, 3), max_size=2), surrogate=st.booleans())
 def test_steps_agree_with_teacher_forcing(seed: int, n: int, before: list[int], surrogate: bool) -> None:
-    """GPST-4 L3, GPST-6 L1: on any tree, also after other sentences."""
+    """GPST-4 L3, GPST-6 L1: it holds for any tree, also after other sentences."""
     config = replace(CONFIG, window=1, surrogate=surrogate)
     p = drawn_parameters(seed, Sizes(type_layers=2, token_layers=2, config=config))
     *context, ids = drawn_sentences(seed, [*before, n])
@@ -198,15 +200,15 @@ def test_noise_is_numbered_by_words() -> None:
         (lambda p: losses(CONFIG, p, []), "sentences: 0 is below 1"),
         (lambda p: losses(CONFIG, p, [np.array([], int)]), "n: an empty sentence"),
         (lambda p: losses(CONFIG, p, [np.array([1]), np.array([], int)]), "n: an empty sentence"),
-        (lambda p: losses(CONFIG, p, [np.array([5])]), "ids: outside 0..4"),
-        (lambda p: losses(CONFIG, p, [np.array([-1, 2])]), "ids: outside 0..4"),
+        (lambda p: losses(CONFIG, p, [np.array([5])]), "ids: not all are integers in 0..4"),
+        (lambda p: losses(CONFIG, p, [np.array([-1, 2])]), "ids: not all are integers in 0..4"),
         (lambda p: losses(CONFIG, p, [np.zeros(21, int)]), "context: 21 words, but the model has 20 positions"),
         (lambda p: losses(CONFIG, p, [np.zeros(11, int)] * 2), "context: 22 words"),
         (lambda p: action_logps(CONFIG, p, [np.zeros(3, int)], [[(0, 0, 1)]], [{}]), "trees: 1 splits for 3 words"),
         (lambda p: action_logps(CONFIG, p, [np.zeros(2, int)], [[(0, 1, 1)]], [{}]), "tree: "),
-        (lambda p: step_logps(CONFIG, p, [-1]), "actions: COMP of 0 sub-trees"),
-        (lambda p: step_logps(CONFIG, p, [2, -1]), "actions: COMP of 1 sub-trees"),
-        (lambda p: step_logps(CONFIG, p, [7]), "ids: outside 0..4"),
+        (lambda p: step_logps(CONFIG, p, [-1]), "actions: -1 with 0 sub-trees: -1, COMP, needs two"),
+        (lambda p: step_logps(CONFIG, p, [2, -1]), "actions: -1 with 1 sub-trees"),
+        (lambda p: step_logps(CONFIG, p, [7]), "ids: not all are integers in 0..4"),
         (lambda p: step_logps(CONFIG, p, [0] * 20), "context: 20 words"),
         (lambda p: losses(replace(CONFIG, window=0), p, [np.array([1, 2])]), "window: 0"),
         (lambda p: losses(replace(CONFIG, n_heads=3), p, [np.array([1, 2])]), "n_heads: 3 does not divide 4"),
@@ -215,14 +217,14 @@ def test_noise_is_numbered_by_words() -> None:
     ],
 )
 def test_bad_input(call: object, words: str) -> None:
-    """GPST-1 and GPST-3 to 6: errors of one line."""
+    """GPST-1 and GPST-3 to 6: every error message is one line."""
     with pytest.raises(ValueError, match=words) as caught:
         call(drawn_parameters(0))
     assert "\n" not in str(caught.value)
 
 
 def test_context_of_all_positions() -> None:
-    """P - 1 words are legal, and float32 stays float32 but for the sums."""
+    """A context may have P - 1 words; with float32 parameters all results are float32."""
     p = {name: x.astype(np.float32) for name, x in drawn_parameters(0).items()}
     ids = np.zeros(19, int)
     scores, chart, inner = encode(CONFIG, p, ids)

@@ -1,4 +1,4 @@
-"""GPST's pruned chart: laws of windows, sizes, steps and atoms, and errors."""
+"""GPST's pruned chart: laws of windows, sizes, steps and atoms; errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ orders = st.integers(1, 14).flatmap(lambda n: st.permutations(range(n - 1)))
 
 
 def tree_of(order: list[int]) -> set[tuple[int, int, int]]:
-    """Return the splits of the tree in which every span is split at its last point in the order."""
+    """Return the splits of the tree in which each span is split at its point that is merged last."""
     rank = {k: t for t, k in enumerate(order)}
 
     def node(i: int, j: int) -> set[tuple[int, int, int]]:
@@ -75,7 +75,7 @@ def test_windows(order: list[int]) -> None:
 
 @given(order=orders, window=st.integers(1, 5))
 def test_steps(order: list[int], window: int) -> None:
-    """PC-3 L1 and L3: no cell comes before what it needs, or later than it must."""
+    """PC-3 L1 and L3: a cell comes in the first step after its parts."""
     n = len(order) + 1
     chart = pruned_chart(order, n, window)
     assert [span for step in chart.steps for span in step] == sorted(
@@ -113,7 +113,7 @@ def test_sizes() -> None:
 
 
 def test_order_of_independent_merges() -> None:
-    """PC-2 L6: how many trees of 4 and 5 words have more than one chart, by window."""
+    """PC-2 L6: the number of trees of 4 and 5 words with more than one chart, for each window."""
     for n, window, expected in ((4, 1, 0), (5, 1, 0), (4, 2, 1), (5, 2, 6), (4, 3, 0), (5, 4, 0)):
         charts: dict[frozenset, set] = {}
         for order in permutations(range(n - 1)):

@@ -1,4 +1,4 @@
-"""GPST's composition model: by definition, laws of inside and outside, heights, trees and errors."""
+"""GPST's composition model: its definition, laws of inside and outside, heights, trees and errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def two_layers(p: dict[str, np.ndarray], name: str, x: np.ndarray) -> np.ndarray
 
 
 def pair(p: dict[str, np.ndarray], name: str, a: np.ndarray, b: np.ndarray, role: int) -> np.ndarray:
-    """Return f_alpha or f_beta spelled out: every row and head by itself, feature by feature of the head."""
+    """Return f_alpha or f_beta, written out for every row, and for every head by the features in it."""
     rows, k = [a, b], 0
     while f"{name}.{k}.role" in p:
         layer = f"{name}.{k}"
@@ -80,7 +80,7 @@ def average(scores: list[float], vectors: list[np.ndarray]) -> np.ndarray:
 
 
 class Definition:
-    """Inside and outside by their equations, without a table."""
+    """Inside and outside vectors by their equations, as recursions without a table."""
 
     def __init__(self, leaves: np.ndarray, chart: Chart, p: dict[str, np.ndarray]) -> None:
         self.leaves, self.chart, self.p = leaves, chart, p
@@ -119,7 +119,7 @@ def test_exact_gelu(regime: str, seed: int) -> None:
 
 @given(seed=seeds, regime=regimes)
 def test_pairs_by_hand(seed: int, regime: str) -> None:
-    """IO-1, IO-2: against the equations spelled out."""
+    """IO-1, IO-2: they agree with the equations written out."""
     p, a, b = drawn_parameters(seed), *floats(regime, seed, 2, D)
     np.testing.assert_allclose(compose(a, b, p, HEADS), pair(p, "compose", a, b, 1), rtol=1e-7, atol=1e-9)
     for role, side in enumerate(("left", "right"), 1):
@@ -209,7 +209,7 @@ def test_heights(seed: int, n: int, window: int, regime: str) -> None:
 
 
 def stack_tree(spans: list[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Return the nodes that GEN for each word and COMP for each longer span build, for any spans."""
+    """Return the nodes that GEN for each word and COMP for each longer span build, from any list of spans."""
     stack, nodes, n_words = [], set(), 0
     for i, j in spans:
         if i == j:
@@ -225,7 +225,7 @@ def stack_tree(spans: list[tuple[int, int]]) -> set[tuple[int, int]]:
 
 @pytest.mark.parametrize("n", range(1, 8))
 def test_post_order_builds_the_tree(n: int) -> None:
-    """IO-5 L2: all trees."""
+    """IO-5 L2: it holds for all trees of up to 7 words."""
     for tree in brute.binary_trees(0, n - 1):
         order = post_order(tree)
         assert len(order) == 2 * n - 1
@@ -245,7 +245,7 @@ def test_atoms(seed: int, n: int, window: int, a: int, size: int) -> None:
 
 
 def test_deep_trees() -> None:
-    """Trees of 1,024 words that branch to one side only."""
+    """It works for trees of 1,024 words that branch to one side only."""
     chart = pruned_chart(range(1023), 1024, 1)
     tree = induced_tree(chart, {span: np.zeros(1) for span in chart.cells})
     assert len(post_order(tree)) == 2047 and tree[-1] == (0, 0, 1)
@@ -261,7 +261,7 @@ def test_deep_trees() -> None:
     ],
 )
 def test_no_tree(tree: list[Split], words: str) -> None:
-    """IO-5: splits that are not those of a tree; scores that are not finite."""
+    """IO-5: splits that form no tree are refused, and so are scores that are not finite."""
     with pytest.raises(ValueError, match=words):
         post_order(tree)
     for n in (2, 3):
@@ -283,7 +283,7 @@ def test_no_tree(tree: list[Split], words: str) -> None:
     ],
 )
 def test_bad_input(change: dict, words: str) -> None:
-    """IO-1, IO-3: errors of one line."""
+    """IO-1, IO-3: every error message is one line."""
     arguments = {"leaves": np.ones((2, D)), "parameters": drawn_parameters(0), "n_heads": HEADS}
     with pytest.raises(ValueError, match=words) as caught:
         inside(chart=pruned_chart([0], 2), **(arguments | change))

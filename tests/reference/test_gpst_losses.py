@@ -1,4 +1,4 @@
-"""GPST's losses: by hand, which parameters change them, the gradient stop, and sentences of one word."""
+"""GPST's losses: computed by hand, the parameters that change each, the gradient stop, and one-word sentences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.fixtures.gpst_models import CONFIG, Sizes, composition_parameters, dr
 
 @given(seed=seeds, n=st.integers(1, 5), head=st.sampled_from(["mlp", "dot"]), norm=st.sampled_from(["paper", "excess"]))
 def test_losses_by_hand(seed: int, n: int, head: str, norm: str) -> None:
-    """GPST-5: the four sums, from the parts."""
+    """GPST-5: each of the four losses is the sum computed from its parts."""
     config = replace(CONFIG, head=head, height_norm=norm, height_threshold=1.5)
     p, ids = drawn_parameters(seed, Sizes(config=config)), drawn_sentences(seed, [n])[0]
     computed = losses(config, p, [ids])
@@ -56,7 +56,7 @@ def changed(p: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
 
 
 def dependent(config: Config, p: dict[str, np.ndarray], prefix: str, **options: object) -> str:
-    """Return the names of the losses that change with parameters, chart and trees being the same."""
+    """Return the names of the losses that change if these parameters change, with the same trees."""
     sentences = drawn_sentences(0, [4, 1, 5])
     a, b = losses(config, p, sentences, **options), losses(config, changed(p, prefix), sentences, **options)
     assert a.trees == b.trees
@@ -84,7 +84,7 @@ def test_parameters_that_change_each_loss() -> None:
 
 
 def test_gradient_stop() -> None:
-    """GPST-5 L1 and L2: with constant weights L_ar does not see the scores; without, it does."""
+    """GPST-5 L1 and L2: with constant weights, L_ar does not depend on the scores; without, it does."""
     sentences = drawn_sentences(1, [5, 2, 4])
     config = replace(CONFIG, window=3, height_threshold=1.0)
     for seed in range(20):
@@ -114,7 +114,7 @@ def test_one_word(lengths: list[int]) -> None:
 
 @given(seed=seeds, n=st.integers(2, 6), window=st.integers(1, 6), noise=st.booleans(), a=st.integers(0, 5))
 def test_atoms_are_never_split(seed: int, n: int, window: int, noise: bool, a: int) -> None:
-    """GPST-5 L6: of all binary trees with the atoms as nodes, the one whose every split is its span's best."""
+    """GPST-5 L6: the induced tree is the one with all atoms as nodes in which each split is its span's best."""
     config = replace(CONFIG, window=window)
     p, ids = drawn_parameters(seed), drawn_sentences(seed, [n])[0]
     atoms = [(i, j) for i, j in ((a, a + 1), (a + 2, a + 4)) if j < n]
@@ -139,10 +139,10 @@ def test_atoms_are_never_split(seed: int, n: int, window: int, noise: bool, a: i
 
 
 def inner(atoms: list[tuple[int, int]], i: int, j: int) -> set[int]:
-    """Return the points inside of atoms that do not hold the span."""
+    """Return the points inside of the atoms that do not contain the span."""
     return {k for a, b in atoms if not a <= i < j <= b for k in range(a, b)}
 
 
 def value(chart: Chart, encoded: Inside, i: int, j: int, k: int) -> float:
-    """Return the inside score of a split."""
+    """Return the inside score of the span (i, j) split at k."""
     return float(encoded.scores[i, j][chart.cells[i, j].index(k)])

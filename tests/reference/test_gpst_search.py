@@ -1,4 +1,4 @@
-"""Word-level search: exact against enumeration, narrow beams, any words, surprisals, samples and errors."""
+"""Word-level search: exact beams against enumeration, narrow beams, any words, surprisals, samples and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def words_of(actions: Sequence[int]) -> list[int]:
 
 
 def drawn_model(seed: int, vocabulary: int = 3) -> Model:
-    """Return a model whose probabilities are random, and differ after all sequences of actions."""
+    """Return a model with random probabilities, different after every sequence of actions."""
 
     def model(actions: Sequence[int]) -> tuple[float, float, np.ndarray]:
         draw = np.random.default_rng([seed, len(actions), *(a + 1 for a in actions)])
@@ -53,7 +53,7 @@ def logp_of(model: Model, actions: Sequence[int]) -> float:
 
 
 def partial_parses(words: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return all sequences of actions that generate the words, the last one just now."""
+    """Return all sequences of actions that generate the words and end with the last word."""
     prefixes = []
     for composed in product(*(range(t) for t in range(1, len(words)))):  # COMPs after word 1, 2, ...
         actions, depth = [words[0]], 1
@@ -74,7 +74,7 @@ def parses(words: Sequence[int]) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("n", range(1, 7))
 def test_exact_marginals(n: int) -> None:
-    """WS-2 L1, WS-3 L2 and L3: the sum over all partial parses, with a beam of exactly as many as there are trees."""
+    """WS-2 L1, WS-3 L2 and L3: with as many hypotheses as trees, the sum is over all partial parses."""
     for seed in range(3):
         model = drawn_model(seed)
         words = [int(w) for w in np.random.default_rng(seed).integers(0, 3, n)]
@@ -95,7 +95,7 @@ def test_exact_marginals(n: int) -> None:
 
 @pytest.mark.parametrize("n", range(1, 7))
 def test_all_parses(n: int) -> None:
-    """WS-1 L1, WS-2 L1 and L2: all trees, by their probability; hence log p(x) too."""
+    """WS-1 L1, WS-2 L1 and L2: the search finds all trees, sorted by probability, and so log p(x)."""
     for seed, sync in product(range(3), (True, False)):
         model, words = drawn_model(seed), [seed, *range(n - 1)]
         words = [w % 3 for w in words]
@@ -131,7 +131,7 @@ def test_narrow_beams(seed: int, n: int, beam: int, sync: bool) -> None:
 
 @pytest.mark.parametrize(("n", "vocabulary"), [(1, 4), (2, 3), (3, 2), (4, 2)])
 def test_any_words(n: int, vocabulary: int) -> None:
-    """WS-2 L1 without a sentence: all partial parses of all texts; their sum is below 1."""
+    """WS-2 L1 without a sentence: the search finds all partial parses of all texts; their sum is below 1."""
     model = drawn_model(n, vocabulary)
     hypotheses, prefix_logps = search_texts(model, 10**6, n)
     texts = product(range(vocabulary), repeat=n)
@@ -148,7 +148,7 @@ def test_any_words(n: int, vocabulary: int) -> None:
 
 @given(seed=seeds, n=st.integers(2, 7), beam=st.integers(1, 8))
 def test_surprisals(seed: int, n: int, beam: int) -> None:
-    """WS-2 L4, WS-3 L1 and L3: with any beam."""
+    """WS-2 L4, WS-3 L1 and L3 hold for any beam."""
     model, draw = drawn_model(seed), np.random.default_rng(seed)
     words = [int(w) for w in draw.integers(0, 3, n)]
     bits = bits_of(model, beam, words)
@@ -161,7 +161,7 @@ def test_surprisals(seed: int, n: int, beam: int) -> None:
 
 @given(seed=seeds, n=st.integers(1, 4), surrogate=st.booleans())
 def test_search_agrees_with_teacher_forcing(seed: int, n: int, surrogate: bool) -> None:
-    """WS-1 L2: GPST itself, window 1, all trees; the induced one's is L_ar."""
+    """WS-1 L2: it holds for GPST at window 1 and all trees; the induced tree's score gives L_ar."""
     config = replace(CONFIG, window=1, surrogate=surrogate)
     p = drawn_parameters(seed, Sizes(config=config))
     ids = np.random.default_rng(seed).integers(0, 5, n)
@@ -228,14 +228,14 @@ GOOD = answer(math.log(0.5), math.log(0.5), [math.log(0.5)] * 2)
     ],
 )
 def test_bad_input(call: Callable[[], object], words: str) -> None:
-    """WS-2 to WS-4: errors of one line."""
+    """WS-2 to WS-4: every error message is one line."""
     with pytest.raises(ValueError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
 
 
 def test_prefix_longer_than_the_context() -> None:
-    """GPST-4: 20 positions are 19 words."""
+    """GPST-4: 20 positions have room for 19 words."""
     model = partial(step_logps, CONFIG, drawn_parameters(0))
     assert len(draw_text(model, 1, 1, 0, [0] * 18)) > 18
     with pytest.raises(ValueError, match="context: 20 words, but the model has 20 positions"):

@@ -1,4 +1,4 @@
-"""The laws of specs/transformer_grammars/marginal.md, with log-zero, underflow and single models always in the mix."""
+"""The laws of specs/transformer_grammars/marginal.md, also for log-zero, underflow and single models."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ logps = st.one_of(st.floats(-1e5, 0.0), st.just(-INF), st.just(0.0))
 
 @st.composite
 def models(draw: st.DrawFn, normalised: bool = True) -> np.ndarray:
-    """[K, T, V] log-probabilities; some events are impossible, the last one never is."""
+    """Draw log-probabilities [K, T, V] of K models; some events are impossible, but never the last."""
     k, t, v = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 5))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     scores = rng.standard_normal((k, t, v)) * draw(st.sampled_from([0.0, 1.0, 300.0]))
@@ -45,7 +45,7 @@ def models(draw: st.DrawFn, normalised: bool = True) -> np.ndarray:
 
 
 def value(x: Any) -> Any:
-    """A value of a vector file: "-inf", "inf" and "nan" are written as strings."""
+    """Return a value of a vector file, in which "-inf", "inf" and "nan" are strings, as numbers."""
     return [value(y) for y in x] if isinstance(x, list) else float(x) if isinstance(x, str) else x
 
 
@@ -78,7 +78,7 @@ def test_sentence_laws(tree_logps: list[float], one_more: float, random: Any) ->
 
 @st.composite
 def proposals(draw: st.DrawFn) -> tuple[list[Tree], list[list[float]]]:
-    """Different trees over the same words, and the log-probabilities of their actions under a model drawn for them."""
+    """Draw different trees over the same words, and their actions' log-probabilities under a random model."""
     trees = proposals_of(draw(st.integers(1, 6)), draw(st.lists(st.integers(0, 99), min_size=1, max_size=3)))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     sharpness = draw(st.sampled_from([0.0, 1.0, 300.0]))
@@ -117,7 +117,7 @@ def test_prefix_laws(drawn: tuple[list[Tree], list[list[float]]]) -> None:
 
 @given(st.lists(st.lists(logps, min_size=1, max_size=4), min_size=1, max_size=4), st.integers(0, 2**32 - 1))
 def test_document_laws(costs: list[list[float]], seed: int) -> None:
-    """A model whose answer depends on the sentence, on the tree, and on every tree before."""
+    """In this model the score of a tree depends on its sentence, on itself, and on every tree before."""
     draw = np.random.default_rng(seed).standard_normal((len(costs), len(costs), 5))
     proposals = [[Tree(f"S{i}", (f"{j}",)) for j in range(len(row))] for i, row in enumerate(costs)]
 
@@ -160,7 +160,7 @@ def test_perplexity_laws(lengths: list[int], branching: float, lower: float) -> 
 
 
 def test_ends_in_the_paper_s_tables() -> None:
-    """Point f: the figures that follow from Tables 1 and 2, and the words and sentences of footnote 2."""
+    """Point f: the page's figures follow from Tables 1 and 2 and the counts in footnote 2."""
     page = (Path(__file__).parents[2] / "specs/transformer_grammars/marginal.md").read_text(encoding="utf-8")
     columns = []
     for n_words, n_sentences, terminals, cc in (

@@ -1,4 +1,4 @@
-"""The reference against enumeration: all trees of few words, all small segments, all orders of few distances."""
+"""The reference agrees with enumeration: of trees of few words, of small segments, of orders of few distances."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def doubled_types(tree: Tree) -> list[int]:
 
 
 def test_all_trees_are_counted() -> None:
-    """BF-1: the little Schroeder numbers, and no tree twice."""
+    """BF-1: there are as many as the little Schroeder numbers, and no tree twice."""
     counts = [len(list(brute.all_trees(["w"] * n))) for n in range(1, 7)]
     assert counts == [1, 1, 3, 11, 45, 197]
     assert len(set(map(str, SMALL))) == len(SMALL)
@@ -34,7 +34,7 @@ def test_all_trees_are_counted() -> None:
 
 @pytest.mark.parametrize("n_words", range(1, 6))
 def test_attend_sets_by_definition(n_words: int) -> None:
-    """SC-1 on every tree, and on every prefix of it."""
+    """SC-1 holds for every tree, and for every prefix of its actions."""
     for tree in brute.all_trees(["w"] * n_words):
         types = doubled_types(tree)
         for n in range(1, len(types) + 1):
@@ -43,7 +43,7 @@ def test_attend_sets_by_definition(n_words: int) -> None:
 
 @given(tree=trees())
 def test_a_word_attends_to_the_children_of_what_is_around_it(tree: Tree) -> None:
-    """SC-1 L5: not to its siblings alone."""
+    """SC-1 L5: a word sees the word children of all constituents around it, not only its siblings."""
     types = doubled_types(tree)
     open_now, around = [], dict[int, tuple[int, ...]]()  # the constituents around a word, the innermost last
     for i, action_type in enumerate(types):
@@ -60,14 +60,14 @@ def test_a_word_attends_to_the_children_of_what_is_around_it(tree: Tree) -> None
 
 @given(sequence=action_sequences(6))
 def test_attend_sets_of_drawn_sequences(sequence: list[str]) -> None:
-    """SC-1 with unary chains, several roots and unfinished trees, which the list of small trees lacks."""
+    """SC-1 holds with unary chains, several roots and unfinished trees, which small trees do not have."""
     types = double_closing(sequence)[1]
     assert stack_compose.attend_sets(types) == brute.attend_sets(types)
 
 
 @given(sequence=action_sequences(5))
 def test_memory_by_definition(sequence: list[str]) -> None:
-    """SEG-1 and SEG-2: the masks' columns are the positions in the memory, and the moves fill it."""
+    """SEG-1 and SEG-2: the mask's columns are the positions in memory; the moves fill the next memory."""
     types = double_closing(sequence)[1]
     sets, depth = brute.attend_sets(types), stack_compose.depths(types)
     for length, size in product((1, 2, 3, 5), (0, 1, 2, 4, 6)):
@@ -106,13 +106,13 @@ def test_actions_round_trip(tree: Tree) -> None:
 
 
 def binary_trees(n: int) -> list[Tree]:
-    """Return all binary trees over n words, n >= 2: the Catalan numbers 1, 2, 5, 14, ..."""
+    """Return all binary trees over n >= 2 words; their numbers are the Catalan numbers 1, 2, 5, 14, ..."""
     every = brute.all_trees([f"w{i}" for i in range(n)])
     return [tree for tree in every if len(spans(tree)) == n - 1]
 
 
 def splits(tree: Tree) -> list[tuple[int, int, int]]:
-    """Return (first word, first word of the right child, last word) of every node."""
+    """Return (first word, first word of the right child, last word) of every node with two children."""
     nodes = [(i, j) for _, i, j in spans(tree)]
     inside = {*nodes, *((i, i) for i in range(len(nodes) + 1))}
     return [(i, k, j) for i, j in nodes for k in range(i + 1, j + 1) if {(i, k - 1), (k, j)} <= inside]
@@ -120,7 +120,7 @@ def splits(tree: Tree) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("n", range(2, 6))
 def test_unbiased_tree_is_the_only_consistent_one(n: int) -> None:
-    """FT-8 L2 and L4, with all orders of distances, ties included."""
+    """FT-8 L2 and L4: they hold for all orders of distances, ties included."""
     trees = binary_trees(n)
     assert len(trees) == math.comb(2 * n - 2, n - 1) // n
     for distances in product(range(3), repeat=n) if n < 5 else permutations(range(n)):
@@ -137,7 +137,10 @@ def test_unbiased_tree_is_the_only_consistent_one(n: int) -> None:
 
 @given(distances=st.lists(st.integers(0, 5), min_size=1, max_size=12))
 def test_spans_end_at_greater_distances(distances: list[int]) -> None:
-    """FT-8: without recursion, a word's node reaches to the next greater distance, and back to one as great."""
+    """FT-8: the spans follow directly from the distances.
+
+    A word's node ends before the next greater distance, and begins after the last one that is as great.
+    """
     n = len(distances)
     expected: dict[str, set[tuple[int, int]]] = {"biased": set(), "unbiased": set()}
     for i, d in enumerate(distances):
@@ -163,7 +166,7 @@ def test_equal_distances_branch_to_the_right(split: str) -> None:
 
 @pytest.mark.parametrize("n", range(1, 7))
 def test_binary_trees_are_counted(n: int) -> None:
-    """BF-4 L1, and the same trees as those of BF-1 with two children everywhere."""
+    """BF-4 L1; they are the trees of BF-1 in which all nodes have two children."""
     node_sets = [frozenset(tree) for tree in brute.binary_trees(0, n - 1)]
     assert len(set(node_sets)) == len(node_sets) == math.comb(2 * n - 2, n - 1) // n
     if n > 1:
@@ -191,7 +194,10 @@ def test_chart_by_algorithm_1(seed: int, n: int, d: int, sharpness: float) -> No
 
 @drawn_charts
 def test_chart_is_a_sum_over_trees(seed: int, n: int, d: int, sharpness: float) -> None:
-    """CKY-3 L5: every tree composed without pooling, times the weights of its splits; CKY-2 L2: equal ones if w = 0."""
+    """CKY-3 L5: the root is a sum over trees, each composed without pooling, times its splits' weights.
+
+    CKY-2 L2: if w = 0, the weights of a node's splits are equal.
+    """
     tokens, parameters = floats("unit", seed, n, d), chart_parameters(seed, d, sharpness)
     chart = cky_pooling.cky_pool(tokens, parameters)
     expected, total = np.zeros(d), 0.0
@@ -212,7 +218,7 @@ def test_chart_is_a_sum_over_trees(seed: int, n: int, d: int, sharpness: float) 
 
 @pytest.mark.parametrize("n", range(1, 6))
 def test_parse_is_the_only_consistent_tree(n: int) -> None:
-    """CKY-4 L2 to L4: ties included, and only the order of weights counts."""
+    """CKY-4 L2 to L4: ties are included; only the order of the weights matters."""
     draw = np.random.default_rng(n)
     for _ in range(40):
         phrases = [(i, i + h) for h in range(1, n) for i in range(n - h)]
@@ -232,7 +238,7 @@ def test_parse_is_the_only_consistent_tree(n: int) -> None:
 
 
 def cells_from_the_root(merge_order: tuple[int, ...] | list[int], n: int, window: int) -> dict[tuple[int, int], list]:
-    """Return the cells of a pruned chart top-down: every cell splits at the last of its points in merge order."""
+    """Return the cells of a pruned chart, top-down: a cell may split at its points that are merged last."""
     agenda, cells = [(0, n - 1)], {}
     while agenda:
         i, j = agenda.pop()
@@ -244,21 +250,21 @@ def cells_from_the_root(merge_order: tuple[int, ...] | list[int], n: int, window
 
 @pytest.mark.parametrize("n", range(1, 7))
 def test_pruned_chart_from_the_root(n: int) -> None:
-    """PC-2 L4: all orders of few words, all windows."""
+    """PC-2 L4: it holds for all orders of few words, and for all windows."""
     for order, window in product(permutations(range(n - 1)), range(1, n + 1)):
         assert pruned_chart.pruned_chart(order, n, window).cells == cells_from_the_root(order, n, window)
 
 
 @given(order=st.integers(7, 30).flatmap(lambda n: st.permutations(range(n - 1))), window=st.integers(1, 8))
 def test_longer_pruned_chart_from_the_root(order: list[int], window: int) -> None:
-    """PC-2 L4, for longer sentences."""
+    """PC-2 L4: it holds for longer sentences."""
     n = len(order) + 1
     assert pruned_chart.pruned_chart(order, n, window).cells == cells_from_the_root(order, n, window)
 
 
 @given(seed=seeds, n=st.integers(1, 6), window=st.integers(1, 6))
 def test_induced_tree_is_the_only_consistent_one(seed: int, n: int, window: int) -> None:
-    """IO-5 L1: of all binary trees inside the chart, ties included."""
+    """IO-5 L1: of all binary trees only one has the best split everywhere, ties included."""
     draw = np.random.default_rng(seed)
     chart = pruned_chart.pruned_chart(draw.permutation(n - 1).tolist(), n, window)
     scores = {span: draw.integers(0, 3, len(splits)).astype(float) for span, splits in chart.cells.items()}

@@ -1,4 +1,4 @@
-"""What the reference refuses by name, where NumPy alone would repeat an array or count on with a wrong index."""
+"""Named errors of the reference where NumPy alone would broadcast an array or use a wrong index."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def gpst(_: object) -> tuple[float, float, np.ndarray]:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: embedding(EYE, np.array([1.0])), "ids: outside 0..1, or of float64"),
-        (lambda: cross_entropy(EYE, EYE, np.zeros(2), np.array([1.0, 0.0])), "labels: outside -1..1, or of float64"),
+        (lambda: embedding(EYE, np.array([1.0])), "ids: not all are integers in 0..1"),
+        (lambda: cross_entropy(EYE, EYE, np.zeros(2), np.array([1.0, 0.0])), "labels: not all are integers in -1..1"),
         (lambda: attend_sets(SENTENCE, "typo"), "reading: 'typo' is not one of corrected, printed"),  # type: ignore[arg-type]
         (lambda: segments(SENTENCE, 2, 2, "typo"), "reading: 'typo'"),  # type: ignore[arg-type]
         (lambda: segments(SENTENCE, 2, 2, "typo", memory="shift"), "reading: 'typo'"),  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ def gpst(_: object) -> tuple[float, float, np.ndarray]:
         (lambda: step_logps(WITHOUT, GENERATOR | {"position": np.ones((9, 1))}, []), r"position: shape \(9, 1\)"),
         (lambda: step_logps(WITHOUT, GENERATOR | {"bos": ONE}, []), r"embedding: shape \(2, 2\), expected \(any, 1\)"),
         (lambda: step_logps(WITHOUT, GENERATOR | {"placeholder": ONE}, [0, 1, -1]), r"placeholder: shape \(1,\)"),
-        (lambda: step_logps(WITHOUT, GENERATOR, [0, 1, -2]), "actions: -2 of 2 sub-trees"),
+        (lambda: step_logps(WITHOUT, GENERATOR, [0, 1, -2]), "actions: -2 with 2 sub-trees"),
         (lambda: convolution(EYE, np.ones((2, 2, 2)), ONE), r"conv.bias: shape \(1,\)"),
         (lambda: stack("lstm", LSTM, EYE, keep=[ONE]), r"keep: layer 0: shape \(1,\)"),
         (lambda: stack("lstm", LSTM, EYE, keep=[]), "argument 3 is shorter"),
@@ -127,7 +127,7 @@ def test_refused_with_the_name(call: Callable[[], object], message: str) -> None
 
 
 def test_the_same_calls_with_right_arguments() -> None:
-    """What is refused above differs from these in the wrong argument only."""
+    """The refused calls above differ from these only in the wrong argument."""
     assert embedding(EYE, IDS).shape == of_albert().shape == (2, 2)
     assert attend_sets(SENTENCE) == brute.attend_sets(SENTENCE) and len(segments(SENTENCE, 2, 2, "printed")) == 3
     assert cky_pooling.pool(EYE, EYE, EYE, np.ones(2))[1].tolist() == [0.5, 0.5]
@@ -145,7 +145,7 @@ def test_the_same_calls_with_right_arguments() -> None:
 
 
 def test_numbers_of_numpy() -> None:
-    """Types and a count may be NumPy's."""
+    """Types and counts may be NumPy arrays and numbers."""
     types = np.array(SENTENCE)
     assert attend_sets(types) == attend_sets(SENTENCE) and depths(types) == depths(SENTENCE)
     np.testing.assert_array_equal(attention_mask(types), attention_mask(SENTENCE))
@@ -156,7 +156,7 @@ def test_numbers_of_numpy() -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_draws_of_likely_trees_warn_of_nothing() -> None:
-    """SP-5: a tree that is never drawn has no logarithm."""
+    """SP-5: the logarithm of a tree of probability 0 is not computed."""
     scores = np.zeros((1, 1, 3))
     scores[0, 0] = 0.0, -1.0, -2000.0
     assert [tree for _, tree in sample_trees(scores, 1, seed=0)] == [[(0, 0, 0)]]

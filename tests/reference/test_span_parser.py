@@ -1,4 +1,4 @@
-"""Labelled trees from scores of spans: by enumeration, at the limits of floats, and laws outside the table."""
+"""Labelled trees from scores of spans: against enumeration, at the limits of floats, and laws that the table lacks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def drawn(regime: str, seed: int, n: int, n_labels: int, forbidden: float = 0.0)
 
 @pytest.mark.parametrize(("n", "n_labels"), SIZES)
 def test_numbers_of_trees(n: int, n_labels: int) -> None:
-    """SP-1 L1, SP-2 L2, BF-5 L1: shapes by their constituents of two words or more, times the labels of words."""
+    """SP-1 L1, SP-2 L2, BF-5 L1: the counts are those of shapes, times labels of constituents and of words."""
     shapes = {1: [0, 1], 2: [0, 1], 3: [0, 1, 2], 4: [0, 1, 5, 5]}[n]
     words = (n_labels + 1) ** n if n > 1 else 1
     count = words * sum(shape * n_labels**power for power, shape in enumerate(shapes))
@@ -44,7 +44,7 @@ def test_numbers_of_trees(n: int, n_labels: int) -> None:
 
 @given(size=st.sampled_from(SIZES), regime=regimes, seed=seeds, forbidden=st.sampled_from([0.0, 0.3]))
 def test_all_trees(size: tuple[int, int], regime: str, seed: int, forbidden: float) -> None:
-    """SP-2 L1 and L4, SP-3 L1, SP-4 L1 to L4: against the list of all trees."""
+    """SP-2 L1 and L4, SP-3 L1, SP-4 L1 to L4: results agree with the list of all trees."""
     scores = drawn(regime, seed, *size, forbidden)
     trees = [tree for tree in TREES[size] if span_parser.tree_score(scores, tree) > -np.inf]
     tree_scores = np.array([span_parser.tree_score(scores, tree) for tree in trees])
@@ -65,7 +65,7 @@ def test_all_trees(size: tuple[int, int], regime: str, seed: int, forbidden: flo
 
 @given(n=st.integers(1, 8), regime=regimes, seed=seeds)
 def test_root_constant(n: int, regime: str, seed: int) -> None:
-    """SP-2 L3: log Z moves with it; marginals and the order of trees stay."""
+    """SP-2 L3: added to the root's scores, a constant is added to log Z; marginals and the order of trees stay."""
     scores = drawn(regime, seed, n, 2)
     other_scores = scores.copy()
     other_scores[0, -1] += 5.0
@@ -77,7 +77,7 @@ def test_root_constant(n: int, regime: str, seed: int) -> None:
 
 @given(n=st.integers(1, 8), regime=regimes, seed=seeds)
 def test_mirrored(n: int, regime: str, seed: int) -> None:
-    """SP-2 L7: read from the right, first children are last ones."""
+    """SP-2 L7: scores of the words read from right to left give the same log Z, and mirrored marginals."""
     scores = drawn(regime, seed, n, 2, 0.2)
     mirrored = scores[::-1, ::-1].transpose(1, 0, 2)
     assert span_parser.span_logz(mirrored) == pytest.approx(span_parser.span_logz(scores), rel=1e-12, abs=1e-12)
@@ -87,7 +87,7 @@ def test_mirrored(n: int, regime: str, seed: int) -> None:
 
 @given(n=st.integers(1, 9), regime=regimes, seed=seeds, forbidden=st.sampled_from([0.0, 0.5]))
 def test_marginals_add_up(n: int, regime: str, seed: int, forbidden: float) -> None:
-    """SP-3 L3; and n words have at most n constituents of one word, n - 1 of more."""
+    """SP-3 L3; and n words have at most n constituents of one word and n - 1 longer ones."""
     scores = drawn(regime, seed, n, 3, forbidden)
     mu = span_parser.marginals(scores)
     assert mu.min() >= 0 and mu.max() <= 1 + 1e-9 and not mu[np.isinf(scores)].any()
@@ -100,7 +100,10 @@ def test_marginals_add_up(n: int, regime: str, seed: int, forbidden: float) -> N
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [0.0, 1e4, -1e4])
 def test_large_scores(backend: ModuleType, dtype: type, size: float) -> None:
-    """All scores equal, huge or 0, some labels forbidden, one sentence all of them but the root's: no NaN anywhere."""
+    """Nothing is NaN: all scores are equal, huge or 0; some labels are forbidden.
+
+    In one sentence all spans but the root are forbidden.
+    """
     draw = np.random.default_rng(0)
     squares = [np.full((n, n, 3), size) for n in (1, 2, 7, 5)]
     for square in squares[:3]:
@@ -126,7 +129,7 @@ def test_large_scores(backend: ModuleType, dtype: type, size: float) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_many_trees(backend: ModuleType, seed: int) -> None:
-    """More words and trees than the table draws, scores of any fraction, in float32, in a batch."""
+    """There are more words and trees than the table draws; scores are float32 numbers with any fraction, in a batch."""
     draw = np.random.default_rng(seed)
     squares = [draw.standard_normal((n, n, 4)).astype(np.float32) * (1 + 4 * (seed % 2)) for n in (9, 1, 4)]
     rows = np.concatenate([chart_rows(square) for square in squares])
@@ -168,10 +171,10 @@ def test_no_tree(n: int) -> None:
     ("scores", "words"),
     [
         (np.zeros((2, 2)), "shape"),
-        (np.zeros((2, 2, 1), int), "int64 is no float"),
+        (np.zeros((2, 2, 1), int), r"int64 of shape .2, 2, 1., expected floats"),
         (np.zeros((2, 3, 1)), "shape"),
         (np.zeros((2, 2, 0)), "shape"),
-        (np.zeros((0, 0, 1)), "empty sentence"),
+        (np.zeros((0, 0, 1)), "expected floats, 1 or more words"),
         (np.array([[[0.0], [np.nan]], [[0.0], [0.0]]]), r"NaN or \+inf for \(0, 1\)"),
         (np.array([[[np.inf], [0.0]], [[0.0], [0.0]]]), r"NaN or \+inf for \(0, 0\)"),
     ],
@@ -217,7 +220,7 @@ def numbers(x: list) -> np.ndarray:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda p: p.stem)
 def test_vectors_through_backends(backend: ModuleType, path: Path) -> None:
-    """Sums and marginals of the vectors, beside another sentence."""
+    """Sums and marginals are those of the vectors, also beside another sentence."""
     vector = json.loads(path.read_text(encoding="utf-8"))
     name = vector["function"].rsplit(".", 1)[1]
     if name not in ("span_logz", "marginals") or "error" in vector:

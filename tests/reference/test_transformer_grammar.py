@@ -1,4 +1,4 @@
-"""The reference model: laws for all parameters and trees (clauses TG); vectors are in `test_vectors.py`."""
+"""The reference model obeys the laws of clauses TG; its vectors are tested in `test_vectors.py`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_parameters(config: Config, seed: int) -> dict[str, np.ndarray]:
 
 
 def make_inputs(types: list[ActionType], seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return random ids, the types, and random labels at all positions."""
+    """Return random ids, the types as an array, and random labels, for all positions."""
     ids, labels = np.random.default_rng(seed + 1).integers(0, 5, (2, len(types)))
     return ids, np.array(types), labels
 
@@ -73,7 +73,10 @@ def test_later_actions_change_nothing(variant: str, types: list[ActionType], see
 @pytest.mark.parametrize("variant", CHANGES)
 @given(types=position_types(6), seed=seeds, length=st.integers(1, 5))
 def test_enough_memory_hides_the_segments(variant: str, types: list[ActionType], seed: int, length: int) -> None:
-    """TG-5 L1: unrestricted parts read distances by column, and need the memory that keeps them."""
+    """TG-5 L1: with enough memory, segments give the log-probabilities of the whole sequence.
+
+    Unrestricted heads and layers use distances between columns, so they need a memory that shifts.
+    """
     fields = {"memory": "shift"} | CHANGES[variant] if "free" in variant else CHANGES[variant]
     whole = make_config(**fields, segment_length=len(types), memory_length=0)
     segmented_config = make_config(**fields, segment_length=length, memory_length=len(types))
@@ -111,7 +114,7 @@ def test_blocked_information_does_not_flow(
 
 @pytest.mark.parametrize(("n_layers", "last"), [(1, 4), (2, 7), (3, 8)])
 def test_a_closed_constituent_is_felt_through_its_composition(n_layers: int, last: int) -> None:
-    """TG-3 L2: each layer carries a word one composition further; 2 layers for a word at depth 3 (section 2.3)."""
+    """TG-3 L2: a layer passes a word on by one composition; at depth 3 it takes 2 layers (section 2.3)."""
     config = make_config(n_layers=n_layers, segment_length=9)
     parameters, (ids, type_array, labels) = make_parameters(config, 0), make_inputs(SENTENCE, 0)
     other_ids = ids.copy()
@@ -125,7 +128,7 @@ def test_a_closed_constituent_is_felt_through_its_composition(n_layers: int, las
 def test_transformer_xl_is_a_grammar_that_only_opens(
     types: list[ActionType], seed: int, length: int, memory: int
 ) -> None:
-    """TG-1 L1, L2: without closing non-terminals, or with all heads or layers unrestricted, TG is a Transformer-XL."""
+    """TG-1 L1, L2: TG is a Transformer-XL if it never closes, or if all heads or all layers are unrestricted."""
     sizes: dict[str, Any] = {"segment_length": length, "memory_length": memory}
     txl = make_config(**sizes, model="txl_cc")
     parameters, (ids, type_array, labels) = make_parameters(txl, seed), make_inputs(types, seed)
@@ -140,7 +143,7 @@ def test_transformer_xl_is_a_grammar_that_only_opens(
 
 @given(types=position_types(6), seed=seeds)
 def test_distinct_attention_with_equal_parameters_changes_nothing(types: list[ActionType], seed: int) -> None:
-    """TG-4 L2; and the second set is used at all."""
+    """TG-4 L2; other parameters of the second set change the result, if there is a closing."""
     parameters, inputs = make_parameters(make_config(), seed), make_inputs(types, seed)
     expected = token_logps(make_config(), parameters, *inputs)
     second = {name.replace(".attention.", ".compose_attention."): x for name, x in parameters.items()}

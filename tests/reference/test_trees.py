@@ -1,4 +1,4 @@
-"""Trees and actions: a sequence builds a tree whose actions it is, or is refused by name, at any depth."""
+"""Trees and actions: actions build the tree that they are the actions of, or are refused by name, at any depth."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_types() -> None:
 
 @given(sequence=st.lists(st.sampled_from(["(S", "S)", "(NP", "NP)", "bird", "(", ")", START, "a b", ""]), max_size=8))
 def test_any_actions(sequence: list[str]) -> None:
-    """TREE-2: a sequence builds a tree whose actions it is, or is refused."""
+    """TREE-2: a sequence is refused, or builds a tree whose actions are this sequence."""
     try:
         tree = tree_from_actions(sequence)
     except TreeError as error:
@@ -55,7 +55,7 @@ def test_doubling(sequence: list[str]) -> None:
 
 
 def test_deep_trees() -> None:
-    """TREE-2 L2: a deep tree needs no recursion."""
+    """TREE-2 L2: trees of any depth work, without recursion."""
     depth = 100_000
     tree = tree_from_actions(["(S"] * depth + ["bird"] + ["S)"] * depth)
     assert tree == tree_from_actions(actions(tree)) and hash(tree) == hash(tree_from_actions(actions(tree)))

@@ -1,4 +1,4 @@
-"""The vectors are read without our code: by JSON, NumPy and what specs/vectors/README.md says."""
+"""The vectors can be read without our code, with JSON, NumPy and the rules of specs/vectors/README.md."""
 
 import json
 import math
@@ -13,7 +13,7 @@ VECTORS = [json.loads((FOLDER / name).read_text(encoding="utf-8")) for name in M
 
 
 def value(x):
-    """Return numbers for the words of infinities, and arrays for lists of numbers."""
+    """Return a value with arrays for lists, and numbers for "inf", "-inf" and "nan"."""
     if isinstance(x, dict):
         return {key: value(y) for key, y in x.items()}
     if x in ("inf", "-inf", "nan"):
@@ -22,7 +22,7 @@ def value(x):
 
 
 def agrees(got, expected):
-    """The rule of the page: floats to 1e-10 or 1e-12, everything else exactly."""
+    """Return whether values agree by the page's rule: finite floats to 1e-10 relative or 1e-12, all else exactly."""
     if isinstance(expected, list):
         return len(got) == len(expected) and all(map(agrees, got, expected))
     if isinstance(expected, float) and math.isfinite(expected):

@@ -1,4 +1,4 @@
-"""Word-level search for models of trees: exact against enumeration, narrow beams, samples and errors."""
+"""Word-level search for models of trees: exact search against enumeration, narrow beams, samples and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def symbols_of(labels: Sequence[str]) -> list[str]:
 
 
 def drawn_model(seed: int, symbols: Sequence[str]) -> Model:
-    """Return a model whose probabilities are random, and differ after all sequences of actions."""
+    """Return a model with random probabilities, different after every sequence of actions."""
 
     def model(before: Sequence[str]) -> np.ndarray:
         draw = np.random.default_rng([seed, len(before), *(symbols.index(a) for a in before)])
@@ -42,7 +42,7 @@ def logp_of(model: Model, symbols: Sequence[str], sequence: Sequence[str]) -> fl
 
 
 def beginnings(trees: Sequence[Tree]) -> set[tuple[str, ...]]:
-    """Return the actions of the trees up to the last word."""
+    """Return the actions of each tree up to its last word."""
     prefixes = set()
     for tree in trees:
         sequence = actions(tree)
@@ -57,7 +57,7 @@ SPACES = [("XY", 1, 2, 2), ("XY", 2, 2, 2), ("XY", 3, 2, 1), ("XY", 3, 2, 2), ("
 
 @pytest.mark.parametrize(("labels", "n", "max_open", "max_opens"), SPACES)
 def test_exact_marginals(labels: str, n: int, max_open: int, max_opens: int) -> None:
-    """WS-6 L1 and L5: the sum over all beginnings that end in a word, and all trees, where nothing is pruned."""
+    """WS-6 L1 and L5: without pruning, sums are over all beginnings that end in a word, and all trees are found."""
     limits, symbols = Limits(ALL, max_open=max_open, max_opens=max_opens), symbols_of(labels)
     model, sentence = drawn_model(n, symbols), drawn_words(n, n)
     parses, prefix_logps = search(model, symbols, sentence, limits)
@@ -73,7 +73,7 @@ def test_exact_marginals(labels: str, n: int, max_open: int, max_opens: int) -> 
 
 @pytest.mark.parametrize(("labels", "n", "max_open", "max_opens"), SPACES[:-2])
 def test_possible_actions_build_all_trees(labels: str, n: int, max_open: int, max_opens: int) -> None:
-    """WS-5 L2 and L3: all that is possible, one action after another, makes all trees and no others."""
+    """WS-5 L2 and L3: the possible actions, one after another, build all trees and no others."""
     limits, symbols = Limits(1, max_open=max_open, max_opens=max_opens), symbols_of(labels)
     sentence, trees = drawn_words(0, n), set()
     agenda: list[tuple[str, ...]] = [()]
@@ -112,7 +112,7 @@ def test_narrow_beams(seed: int, n: int, beam: int, word_beam: int, fast_track: 
 
 @given(seeds, st.integers(2, 5), st.integers(1, 8), st.integers(0, 2))
 def test_later_words_change_nothing(seed: int, n: int, beam: int, fast_track: int) -> None:
-    """WS-6 L4, WS-7 L1: with any beam."""
+    """WS-6 L4, WS-7 L1: they hold for any beam."""
     symbols, draw = symbols_of("XY"), np.random.default_rng(seed)
     model, limits, sentence = drawn_model(seed, symbols), Limits(beam, None, fast_track), drawn_words(seed, n)
     bits = bits_of(model, symbols, sentence, limits)
@@ -163,7 +163,7 @@ def even(_: Sequence[str]) -> np.ndarray:
     ],
 )
 def test_bad_input(call: Callable[[], object], message: str) -> None:
-    """WS-6 and WS-7: errors of one line."""
+    """WS-6 and WS-7: every error message is one line."""
     with pytest.raises(ValueError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Log-probabilities of beginnings, summed over proposals: against the reference, and errors."""
+"""Log-probabilities of prefixes, summed over proposals: against the reference, and errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_beginnings_match_the_reference(backend: ModuleType, name: str) -> None:
 
 @pytest.mark.parametrize("groups", [None, GROUPS], ids=["by tree", "by prefix"])
 def test_log_probabilities_come_to_the_host(groups: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of every batch at once, not an event at a time; on a GPU NumPy could not take them."""
+    """They are copied to the host once a batch, not once an event. NumPy cannot read arrays of a GPU."""
     sizes: list[int] = []
 
     def counted(array: np.ndarray) -> np.ndarray:
@@ -50,7 +50,7 @@ def test_log_probabilities_come_to_the_host(groups: list[int] | None, monkeypatc
 
 @pytest.mark.parametrize("groups", [None, GROUPS], ids=["by tree", "by prefix"])
 def test_final_states_stay_where_they_are(groups: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A product of models needs them where it multiplies by the vocabulary."""
+    """They are not copied to the host: a product of models multiplies them by the vocabulary on the device."""
     axes: list[int] = []
 
     def counted(array: np.ndarray) -> np.ndarray:

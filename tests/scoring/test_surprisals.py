@@ -40,7 +40,7 @@ MODEL = Model(Path("x"), CONFIG, {}, Words(KNOWN, "<unk>"), None, language_model
 
 
 def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of every item that can be read, condition after condition; the progress sees them all."""
+    """Sentences of all items that can be read are scored, condition after condition; the progress counts them all."""
     texts: list[Sequence[str]] = []
     counts: list[int] = []
 
@@ -60,7 +60,7 @@ def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [" ".join(words) for words in texts] == [
         "the dog near it sees me", "the dog see me", "dogs near it see", "dogs sees",
     ]  # fmt: skip
-    assert counts == [4] and unknown_words(MODEL, [toy_suite]) == (4, 16)  # it, twice, and dogs, twice
+    assert counts == [4] and unknown_words(MODEL, [toy_suite]) == (4, 16)  # "it" twice, "dogs" twice
     first, second = outcomes["number_toy"]
     assert first == Outcome(1, (False,), bits={"match": {1: 6, 2: 6, 3: 6}, "mismatch": {1: 6, 2: 0, 3: 5}})
     assert second == Outcome(4, (True,), bits={"match": {1: 4, 2: 6, 3: 3}, "mismatch": {1: 4, 2: 0, 3: 4}})
@@ -72,7 +72,7 @@ def test_sentences_and_their_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_surprisals_of_nan_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would be neither more nor less than anything."""
+    """Every comparison with NaN is false, so that NaN would decide a prediction."""
     monkeypatch.setattr(syntaxgym, "bits_of_words", lambda *_, **__: iter([[1.0, np.nan, 1.0, 1.0, 1.0, 1.0]]))
     (tmp_path / "toy.json").write_text(json.dumps(suite()))
     with pytest.raises(ValueError, match="number_toy, item 1, condition 'match': surprisals .*nan"):
@@ -80,7 +80,7 @@ def test_surprisals_of_nan_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_infinite_surprisals_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An infinite surprisal has its reason; the conditions of other items stay theirs."""
+    """The reason names the word with an infinite surprisal; the other items keep their own surprisals."""
     bits = [[1.0] * 6, [1.0, np.inf, np.inf, np.inf], [1.0] * 4, [2.0, 1.0]]
     monkeypatch.setattr(syntaxgym, "bits_of_words", lambda *_, **__: iter(bits))
     (tmp_path / "toy.json").write_text(json.dumps(suite()))
@@ -88,10 +88,13 @@ def test_infinite_surprisals_are_skipped(tmp_path: Path, monkeypatch: pytest.Mon
     reason = "condition 'mismatch': no hypothesis of the search continues with word 2, 'dog'"
     assert first == Outcome(1, skipped=reason)
     assert second.bits["match"] == {1: 1, 2: 2, 3: 1} and not second.skipped
+    (tmp_path / "toy.json").write_text(json.dumps(suite()).replace("dog", "Dog"))
+    outcomes = suite_outcomes(accel.load("cpu"), MODEL, [read_suite(tmp_path / "toy.json")], lower=True)
+    assert outcomes["number_toy"][0].skipped == reason  # the word as the model reads it
 
 
 def test_a_transformer_xl_of_words_is_exact() -> None:
-    """Whatever stands beside a sentence, and longer than a segment; the end of the sequence is no word."""
+    """Bits are exact in any batch, also in sentences longer than a segment; the end of the sequence is no word."""
     config = replace(SURE, model="txl_terminals")
     parameters = transformer_grammar.initialise(config, 3)
     model = Model(Path("x"), config, parameters, VOCABULARY, Reading(), transformer_grammar)
@@ -117,14 +120,14 @@ def test_models_without_surprisals_are_named() -> None:
 
 
 def test_a_parser_must_be_one() -> None:
-    """And said before it reads a sentence."""
+    """A model that is no parser is refused before it reads a sentence."""
     grammar = Model(Path("tg"), SURE, {}, VOCABULARY, Reading(), transformer_grammar)
     with pytest.raises(ValueError, match="^x: holds an? .*lstm, which gives no proposal trees"):
         check_options(grammar, MODEL, None, {})
 
 
 def test_trees_with_unknown_labels_are_the_parsers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The models do not fit together: the error names both."""
+    """If the model can read no tree of the parser, the error names both models."""
     grammar = Model(Path("tg"), SURE, {}, VOCABULARY, Reading(), transformer_grammar)
     monkeypatch.setattr(proposal_surprisals, "propose", lambda *_, **__: [[(Tree("UNSEEN", ("a",)), 0.0)]])
     with pytest.raises(ValueError, match="^x: proposes trees that tg cannot read: .*UNSEEN"):
@@ -132,7 +135,7 @@ def test_trees_with_unknown_labels_are_the_parsers(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_tree_with_an_unknown_label_has_no_probability(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others of its sentence stay, as a model that learned from a parser's best trees needs."""
+    """The other trees of its sentence stay: a model that learned from a parser's best trees may lack rare labels."""
     label, inputs = VOCABULARY.labels[0], list[Tree]()
     known_tree, unseen_tree = Tree(label, ("a",)), Tree(label, (Tree("UNSEEN", ("a",)),))
 
@@ -150,7 +153,7 @@ def test_a_tree_with_an_unknown_label_has_no_probability(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(("positions", "most"), [(9, 4), (8, 4), (7, 2), (6, 2), (5, 0)])
 def test_lines_before_a_line_are_whole(positions: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as the model has positions for, beside the line itself and its start."""
+    """The context is as many whole lines as the model has positions for, beside the line itself and its start."""
     lines, all_contexts = [[7, 7], [8, 8], [9, 9, 9]], []
 
     def bits(*_: Any, contexts: list[list[list[int]]], **__: Any) -> Iterator[list[float]]:
@@ -167,7 +170,7 @@ def test_lines_before_a_line_are_whole(positions: int, most: int, monkeypatch: p
 
 
 def test_a_gpst_is_searched_with_twenty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The usual beam of the function that reads lines by themselves is that of the one that reads them in turn."""
+    """The default beam is 20, whether lines are read each by itself or after other lines."""
     all_limits = []
 
     def bits(ops: ModuleType, model: Model, tokens: list[list[int]], limits: Limits, **_: Any) -> Iterator[list[float]]:

@@ -1,4 +1,4 @@
-"""Log-probabilities of text: in pieces as in one, and sentences side by side as one by one."""
+"""Log-probabilities of text: the same in parts as at once, and the same for sentences in a batch as one by one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def model_of(ops: ModuleType) -> Model:
 
 
 def together(ops: ModuleType, model: Model, ids: np.ndarray) -> np.ndarray:
-    """Return log p of all words after the first, read at once."""
+    """Return log p of all words after the first; the text is read at once."""
     batch = toy(ops, [len(ids) - 1], 0)._replace(ids=ops.xp.asarray(ids[:-1]), labels=ops.xp.asarray(ids[1:]))
     return host(language_model.token_logps(ops, model.config, model.parameters, batch)[0])
 
@@ -44,7 +44,7 @@ def test_a_text_in_pieces_is_the_whole_text(backend: ModuleType, length: int, mo
 
 @pytest.mark.parametrize("batch_size", [1, 2, 64])
 def test_sentences_are_read_by_themselves(backend: ModuleType, batch_size: int) -> None:
-    """After an end of line, and up to the next one; in the order in which they are given."""
+    """A sentence is read after an end of line and up to the next one; the results have the order of the sentences."""
     model, sentences = model_of(backend), ["abc", "g", "", "ddef", "ba"]
     logps = list(text.sentence_logps(backend, model, sentences, batch_size=batch_size))
     assert len(logps) == len(sentences)

@@ -1,4 +1,4 @@
-"""Batched beam search against the reference's, sequence by sequence."""
+"""The batched beam search gives the reference's result for every sequence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.fixtures.sequence_models import step_logps
 
 
 def advancing(models: list):
-    """Return models of sequences, one a source, as `beam_search` takes them."""
+    """Return a function that continues hypotheses, as `beam_search` takes it, for one model of sequences a source."""
     histories: list[list[int]] = []
 
     def advance(parents: np.ndarray, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -36,7 +36,7 @@ def advancing(models: list):
 
 
 def score(step_logp, tokens: list[int], penalty: float, max_length: int, end: int) -> float:
-    """Return the score of a finished sequence."""
+    """Return the length-normalised score of a finished sequence."""
     whole = tokens if len(tokens) == max_length and (end not in tokens) else [*tokens, end]
     logp = sum(float(step_logp(whole[:i])[token]) for i, token in enumerate(whole))
     return logp / ((5 + len(whole)) / 6) ** penalty
@@ -49,7 +49,7 @@ def score(step_logp, tokens: list[int], penalty: float, max_length: int, end: in
 def test_batched_search_is_the_reference(
     sources: list[tuple[int, int]], v: int, beam: int, penalty: float, holes: bool
 ) -> None:
-    """ED-6 for every source of a batch; the error for a source without a possible sequence has its number."""
+    """ED-6 for every source of a batch; if a source has no possible sequence, the error names its number."""
     models = [step_logps(seed, v, 0.3 * holes) for seed, _ in sources]
     limits = [limit for _, limit in sources]
     expected, impossible = [], []
@@ -67,7 +67,7 @@ def test_batched_search_is_the_reference(
 
 @pytest.mark.parametrize("beam", [1, 2, 3])
 def test_of_equals_the_first_goes_on(beam: int) -> None:
-    """ED-6 where more tokens are equally probable than the beam holds: the reference's sequence."""
+    """ED-6: the reference's sequence is found even if more tokens are equally probable than the beam holds."""
 
     def tied(seed: int):
         def step_logp(tokens: list[int]) -> np.ndarray:
@@ -102,7 +102,7 @@ def test_translation_is_the_reference(backend: ModuleType, gate: str) -> None:
 
 
 def test_the_start_symbol_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even by a model that likes it best."""
+    """It is never written, even if the model finds it the most probable."""
     continued = encoder_decoder.continue_sequences
 
     def liking(*arguments: Any) -> np.ndarray:

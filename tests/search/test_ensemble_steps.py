@@ -30,7 +30,7 @@ REFERENCE = {"mixture": mixture_logp, "product": product_logp}
 
 
 def members() -> list[Model]:
-    """Return a TG, another one, and a TXL (CC), of different sizes of segments."""
+    """Return two TGs and a TXL (CC), with different segment and memory lengths."""
     models = [model_of(), model_of(segment_length=5, memory_length=4), model_of(model="txl_cc")]
     models[1].parameters["embedding"] += 0.3 * np.random.default_rng(1).standard_normal(
         models[1].parameters["embedding"].shape
@@ -40,7 +40,7 @@ def members() -> list[Model]:
 
 @pytest.mark.parametrize("ensemble", ["mixture", "product"])
 def test_steps_are_the_events_of_trees(backend: ModuleType, ensemble: str) -> None:
-    """One action after another as all at once; at every step what the reference makes of the members."""
+    """Log-probabilities step by step are those of the whole tree, and the reference's ensemble of the members."""
     models, tree = members(), TREES[8]
     [expected] = event_logps(CPU, models, encode_trees([tree], VOCABULARY), ensemble=ensemble)
     copies = [replace(model, parameters=on_device(backend, model.parameters)) for model in models]

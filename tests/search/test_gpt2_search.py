@@ -1,4 +1,4 @@
-"""GPT-2 in the search of GPST: no trees, one hypothesis of every text, the same words."""
+"""GPT-2 in the search of GPST: there are no trees, so every text has one hypothesis."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def limits(beam: int) -> Limits:
 
 
 def logps_of(words: list[int]) -> np.ndarray:
-    """Return log p of every word after those before it, all at once."""
+    """Return log p of every word given the words before it, from one call for the whole text."""
     return gpst.token_logps(CPU, CONFIG, PARAMETERS, batch_with(np.array(words, np.int32), [len(words)]))[0]
 
 
 def test_surprisals_are_those_of_the_model(backend: ModuleType) -> None:
-    """Word by word, for texts of any length side by side and after others; there is one hypothesis."""
+    """They agree for texts of any length in one batch, and after contexts; the beam does not matter."""
     draw = np.random.default_rng(2)
     texts = [draw.integers(0, V, n).tolist() for n in (1, 7, 3)]
     contexts = [[], [[3, 1], [4]], [[1, 5, 9, 2, 6, 5, 3, 5, 8]]]
@@ -59,7 +59,7 @@ def test_the_most_probable_word_is_drawn(backend: ModuleType) -> None:
 
 
 def test_words_are_drawn_by_their_probability() -> None:
-    """One of the two most probable ones, as often as it is more probable."""
+    """One of the two most probable words is drawn, each in proportion to its probability."""
     logps = np.array([logps_of([4, word])[-1] for word in range(V)])
     first, second = np.argsort(-logps)[:2].tolist()
     counts = {first: 0, second: 0}

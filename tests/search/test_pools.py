@@ -1,4 +1,4 @@
-"""What the searches share."""
+"""The choice of the most probable columns, which all searches share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from accel.search.pools import most_probable
 
 
 def test_of_equally_probable_columns_the_first_are_taken(backend: ModuleType) -> None:
-    """Also where more are equal than there is room for, and where a row has too few possible ones."""
+    """It holds for more equal columns than fit, and for rows with too few possible columns."""
     xp = backend.xp
     rows = xp.asarray(np.array([[0, 3, 1, 3, 3, 3], [1, 1, 1, 1, 1, 1], [5, 4, 3, 2, 1, 0], [0, 0, 0, 0, 0, 9]]) - 9.0)
     rows[3, 1:5] = -np.inf

@@ -1,4 +1,4 @@
-"""TG and TXL one action after another, for hypotheses that branch, wait and are forgotten, against teacher forcing."""
+"""TG and TXL read actions one by one, for hypotheses that branch, wait and end; the oracle is teacher forcing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def events_of(model: Model, tree: Tree) -> list[int]:
 @pytest.mark.parametrize("variant", CHANGES)
 @pytest.mark.parametrize(("length", "depth"), LENGTHS)
 def test_steps_are_teacher_forcing(backend: ModuleType, variant: str, length: int, depth: int) -> None:
-    """TG-6 for trees side by side, over segments; shared beginnings are read once, and finished ones are dropped."""
+    """TG-6 for trees in one batch, over segments; common beginnings are read once, and finished trees are dropped."""
     model = model_of(**CHANGES[variant] | {"segment_length": length, "memory_length": depth})
     expected = list(event_logps(CPU, [model], encode_trees(CHOSEN, VOCABULARY)))
     texts = [tuple(events_of(model, tree)) for tree in CHOSEN]
@@ -57,7 +57,7 @@ def test_steps_are_teacher_forcing(backend: ModuleType, variant: str, length: in
 
 
 def test_keys_in_memory_are_few() -> None:
-    """Of a TG the stack, however much has been read; of a TXL (CC) the memory and the segment."""
+    """A TG stores the keys of its stack, however long the text; a TXL (CC) those of the memory and the segment."""
     for fields, most in (({"memory_length": 64}, 12), ({"model": "txl_cc"}, 14)):
         model = model_of(**fields)
         steps, state = steps_of(CPU, model), no_actions(1)

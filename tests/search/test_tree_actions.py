@@ -1,4 +1,4 @@
-"""The search over many hypotheses of many sentences against the reference, and against teacher forcing."""
+"""The search over many hypotheses of many sentences, against the reference and against teacher forcing."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def best_of(vocabulary: Vocabulary, parses: Sequence[Any]) -> list[tuple[tuple[s
     ids=str,
 )
 def test_search_is_the_reference(backend: ModuleType, variant: str, limits: Limits) -> None:
-    """WS-6 and WS-7 of sentences side by side, over segments: parses, their scores, prefixes, surprisals."""
+    """WS-6 and WS-7 for a batch of sentences, over segments: parses, scores, prefixes, surprisals."""
     (model, exact), sentences, symbols = searched(variant), drawn(1, [4, 1, 2, 5]), VOCABULARY.symbols
     results = word_level_search(backend, model_on(backend, model), sentences, limits)
     bits = surprisals(backend, model_on(backend, model), sentences, limits, batch_size=3)
@@ -83,7 +83,7 @@ def test_search_is_the_reference(backend: ModuleType, variant: str, limits: Limi
 
 @pytest.mark.parametrize("complete", [False, True])
 def test_sentences_that_begin_alike_are_as_alone(complete: bool) -> None:
-    """The same words, the beginning of others, and words that differ late: what is shared is searched once."""
+    """Some sentences are equal, some begin others, some differ late: common beginnings are searched once."""
     model, limits = model_of(), Limits(6, 3, 1, max_open=3, max_opens=2)
     sentences = [[2, 4, 3, 2], [2, 4, 3], [3], [2, 4, 3, 4], [2, 4, 3], [2, 4]]
     together = word_level_search(CPU, model, sentences, limits, complete=complete)
@@ -96,7 +96,7 @@ def test_sentences_that_begin_alike_are_as_alone(complete: bool) -> None:
 
 @given(seed=seeds, lengths=st.lists(st.integers(1, 12), min_size=1, max_size=3), variant=st.sampled_from([*SEARCHED]))
 def test_parses_have_the_score_of_teacher_forcing(seed: int, lengths: list[int], variant: str) -> None:
-    """WS-6 L5: well-formed, of the words given, in segments and in single precision."""
+    """WS-6 L5: parses are well-formed trees of the given words, over segments and in float32."""
     model = model_of(**SEARCHED[variant])
     model = replace(model, parameters={name: x.astype(np.float32) for name, x in model.parameters.items()})
     sentences = drawn(seed, lengths)
@@ -109,7 +109,7 @@ def test_parses_have_the_score_of_teacher_forcing(seed: int, lengths: list[int],
 
 
 def test_pieces_of_a_word_stay_together(backend: ModuleType) -> None:
-    """WS-5: no bracket within a word."""
+    """WS-5: no bracket is inside a word."""
     model, limits = pieces_model(), Limits(6, 3, 1, max_open=3, max_opens=2)
     goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
     sentence = PIECES.encode_words(["dogs", "hot"])
@@ -126,7 +126,7 @@ def test_pieces_of_a_word_stay_together(backend: ModuleType) -> None:
 @pytest.mark.parametrize("variant", SEARCHED)
 @pytest.mark.parametrize("prefix", [[], [3, 2]])
 def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: list[int]) -> None:
-    """WS-7, terminal by terminal, until a root is closed."""
+    """WS-7: they agree at every terminal, until a root is closed."""
     model, exact = searched(variant)
     arguments = exact, VOCABULARY.symbols
     for seed, limits in (
@@ -143,7 +143,7 @@ def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: li
 
 
 def test_samples_go_on_with_whole_words(backend: ModuleType) -> None:
-    """WS-7: the last word of a prefix stays as it is."""
+    """WS-7: no piece is added to the last word of a prefix."""
     model, limits, prefix = pieces_model(), Limits(3, 2, 1, max_open=3, max_opens=2), PIECES.encode_words(["dog"])
     goes_on = [symbol for symbol, begins in zip(PIECES.symbols, PIECES.begins_word, strict=True) if not begins]
     arguments = reference_model(model), PIECES.symbols, reference_limits(limits, goes_on)
@@ -155,7 +155,7 @@ def test_samples_go_on_with_whole_words(backend: ModuleType) -> None:
 
 
 def test_samples_of_words() -> None:
-    """A TXL (terminals) draws from its best words, each as teacher forcing scores it; the end is one of them."""
+    """A TXL (terminals) draws one of the most probable words, which may be the end of the sentence."""
     model = model_of(model="txl_terminals")
     texts = [tuple(islice(sample(CPU, model, Limits(2), seed=seed, prefix=[3]), 12))[-1] for seed in range(8)]
     assert len(set(texts)) > 4
@@ -168,7 +168,7 @@ def test_samples_of_words() -> None:
 
 
 def test_an_impossible_word_has_infinite_surprisal() -> None:
-    """A word without probability, and all words after it; other sentences of the batch are unaffected."""
+    """So have all words after it; other sentences of the batch do not change."""
     model = model_of()
     bias = model.parameters["output_bias"].copy()
     bias[4] = -inf
@@ -225,7 +225,10 @@ def test_bad_input(call: Callable[[], object], words: str) -> None:
 @pytest.mark.parametrize("variant", SEARCHED)
 @pytest.mark.parametrize(("n", "max_open", "max_opens"), [(6, 2, 2), (6, 3, 1), (4, 3, 3)])
 def test_the_marginal_is_that_of_all_trees(variant: str, n: int, max_open: int, max_opens: int) -> None:
-    """WS-6 L1: nothing pruned, against teacher forcing of every tree within the limits, and of all their beginnings."""
+    """WS-6 L1: without pruning, sums are those of teacher forcing over all trees within the limits.
+
+    Prefixes are sums over the beginnings of these trees.
+    """
     vocabulary = build([Tree("X", WORDS)])
     model = replace(model_of(**SEARCHED[variant], vocabulary_size=len(vocabulary)), vocabulary=vocabulary)
     limits, sentence = Limits(10**6, None, 0, max_open=max_open, max_opens=max_opens), drawn_words(n, n)

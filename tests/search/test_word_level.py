@@ -1,4 +1,4 @@
-"""GPST one action after another, and the search over many hypotheses of many sentences, against the reference."""
+"""GPST's steps, and the search over many hypotheses of many sentences, against the reference."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def best_of(parses: list) -> list[tuple[tuple[int, ...], float]]:
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_steps_are_the_reference(backend: ModuleType, changes: dict[str, Any]) -> None:
-    """GPST-6 for hypotheses that branch, wait and continue, and that are dropped meanwhile."""
+    """GPST-6 for hypotheses that branch, wait, continue, and are dropped."""
     config = config_of(**changes)
     steps, model = steps_of(backend, config), model_of(config)
     texts = [(1, 2, COMP, 3, 0, COMP, COMP), (1, 2, 3, COMP, 4), (1, 4, COMP), (1,)]
@@ -77,7 +77,7 @@ def test_steps_are_the_reference(backend: ModuleType, changes: dict[str, Any]) -
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 @pytest.mark.parametrize("sync", [True, False])
 def test_search_is_the_reference(backend: ModuleType, changes: dict[str, Any], sync: bool) -> None:
-    """WS-2 of sentences side by side: parses, their scores, and those of all prefixes."""
+    """WS-2 for a batch of sentences: parses, their scores, and the scores of all prefixes."""
     config, sentences = config_of(**changes), drawn(1, [4, 1, 2, 5])
     for beam in (1, 3, 20):
         results = word_level_search(*held(backend, config), sentences, limits(beam), sync=sync)
@@ -89,7 +89,10 @@ def test_search_is_the_reference(backend: ModuleType, changes: dict[str, Any], s
 
 @given(seed=seeds, lengths=st.lists(st.integers(1, 4), min_size=1, max_size=3))
 def test_a_wide_beam_is_exact(seed: int, lengths: list[int]) -> None:
-    """WS-1 L1 and L2, WS-2 L1: all trees, each with the log p of teacher forcing at window 1, and all prefixes."""
+    """WS-1 L1 and L2, WS-2 L1: the beam holds all trees, and all prefixes are exact.
+
+    At window 1 the induced tree has the log-probability of teacher forcing.
+    """
     config, sentences = config_of(window=1), drawn(seed, lengths)
     model = model_of(config)
     for ids, (parses, prefix_logps) in zip(
@@ -106,7 +109,7 @@ def test_a_wide_beam_is_exact(seed: int, lengths: list[int]) -> None:
 
 
 def test_sentences_side_by_side_are_as_alone() -> None:
-    """In single precision, with beams that some sentences fill and others do not."""
+    """It holds in float32, with beams that only some sentences fill."""
     config, sentences = config_of(), drawn(11, [9, 1, 4, 12, 2, 9, 3])
     single = {name: value.astype(np.float32) for name, value in parameters_of(config).items()}
     model = replace(saved(config), parameters=single)
@@ -120,7 +123,7 @@ def test_sentences_side_by_side_are_as_alone() -> None:
 
 
 def test_surprisals_are_the_reference(backend: ModuleType) -> None:
-    """WS-3 L1: later words and other sentences change nothing; the last word of a full context has bits too."""
+    """WS-3 L1: later words and other sentences change nothing; the last word of a full context has bits, too."""
     config, sentences = config_of(), drawn(2, [5, 3, 1, 6])
     sentences.append(sentences[0][:3])
     bits_of_sentences = list(surprisals(*held(backend, config), sentences, limits(4), batch_size=3))
@@ -133,7 +136,7 @@ def test_surprisals_are_the_reference(backend: ModuleType) -> None:
 
 @pytest.mark.parametrize("prefix", [[], [3], [1, 0, 2]])
 def test_samples_are_the_reference(backend: ModuleType, prefix: list[int]) -> None:
-    """WS-4, word by word."""
+    """WS-4: the drawn texts agree word by word."""
     config = config_of()
     for seed, beam in ((0, 1), (1, 2), (2, 5)):
         texts = list(islice(sample(*held(backend, config), limits(beam), seed=seed, prefix=prefix), 3))
@@ -146,7 +149,7 @@ def test_samples_are_the_reference(backend: ModuleType, prefix: list[int]) -> No
 
 @pytest.mark.parametrize("prefix", [[], [1, 0, 2]])
 def test_samples_without_sync_are_the_reference(backend: ModuleType, prefix: list[int]) -> None:
-    """WS-4 with every action counted as a word; each text that is yielded ends with a word."""
+    """WS-4, where every action counts as a word; each text that is yielded ends with a word."""
     config, texts = config_of(), set()
     for seed, beam in ((0, 1), (1, 2), (2, 5), (3, 5)):
         options = {"seed": seed, "prefix": prefix, "sync": False}
@@ -159,7 +162,7 @@ def test_samples_without_sync_are_the_reference(backend: ModuleType, prefix: lis
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_sentences_before_are_read_as_the_reference_reads_them(backend: ModuleType, changes: dict[str, Any]) -> None:
-    """With their induced trees and vectors, at window 2; each search has another context."""
+    """They are read with induced trees and vectors, at window 2; each sentence has another context."""
     config, sentences = config_of(**changes), drawn(5, [3, 1, 4, 2])
     contexts = [drawn(6, [5, 1]), [], drawn(7, [1]), drawn(8, [2, 4, 6])]
     models = [
@@ -184,7 +187,10 @@ def test_sentences_before_are_read_as_the_reference_reads_them(backend: ModuleTy
 def test_search_in_a_context_agrees_with_teacher_forcing(
     window: int, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last sentence of a context, however much of the others is read at a time; two words at window 2."""
+    """It holds for the last sentence of a context, whatever number of earlier words is read at a time.
+
+    At window 2 the sentence has two words.
+    """
     monkeypatch.setattr(gpst_steps, "PIECE", piece)
     config, lengths = config_of(window=window), [3, 1, 9, 4, 2 if window == 2 else 5]
     sentences = drawn(9, lengths)
@@ -198,7 +204,7 @@ def test_search_in_a_context_agrees_with_teacher_forcing(
 
 
 def cuts(i: int, j: int, begins: list[int], n: int) -> bool:
-    """Return whether a span holds a part of a word and something else."""
+    """Return whether a span has only a part of some word, and also something outside of that word."""
     bounds = [*begins, n]
     return any(a <= j and i < b and not (i <= a and b - 1 <= j) and not (a <= i and j < b)
                for a, b in zip(bounds, bounds[1:], strict=False))  # fmt: skip
@@ -206,7 +212,7 @@ def cuts(i: int, j: int, begins: list[int], n: int) -> bool:
 
 @pytest.mark.parametrize("sizes", [[1, 2, 1], [2, 2], [1, 1, 3], [4], [3, 1, 1], [1, 1, 1, 1]])
 def test_no_word_is_split(sizes: list[int]) -> None:
-    """All trees in which words are constituents, and no others; the spans of the best one."""
+    """The search finds exactly the trees in which every word is a constituent; the spans are of one of them."""
     config, n = config_of(), sum(sizes)
     ids = drawn(4, [n])[0]
     begins = np.cumsum([0, *sizes[:-1]]).tolist()
@@ -225,7 +231,7 @@ def test_no_word_is_split(sizes: list[int]) -> None:
 
 @given(seed=seeds, beam=st.integers(1, 4), sync=st.booleans())
 def test_left_to_right_spans(seed: int, beam: int, sync: bool) -> None:
-    """Binary trees over the words, alone or beside others."""
+    """The spans are a binary tree over the words, the same alone and in a batch."""
     config, draw = config_of(), np.random.default_rng(seed)
     sentences = [drawn(seed + b, draw.integers(1, 4, draw.integers(1, 6)).tolist()) for b in range(4)]
     run = partial(left_to_right_spans, CPU, saved(config), beam=beam, sync=sync)
@@ -242,7 +248,7 @@ def test_usual_limits_are_shares_of_the_beam() -> None:
 
 
 def test_great_logits_have_log_probabilities(backend: ModuleType) -> None:
-    """Their exponentials are infinite."""
+    """The exponentials of such logits are infinite."""
     logits = backend.xp.asarray([[2000.0, 0.0, -2000.0]], dtype=np.float32)
     logps = host(gpst_steps._log_softmax(backend.xp, logits))
     np.testing.assert_array_equal(logps, [[0.0, -2000.0, -4000.0]])

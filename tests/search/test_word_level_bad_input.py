@@ -1,4 +1,4 @@
-"""What the word-level search of GPST refuses: beams below 1, unknown words, contexts without room; and empty lists."""
+"""GPST's word-level search refuses beams below 1, unknown words and contexts without room; it takes empty lists."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ CONFIG = config_of()
         (lambda: word_level_search(*held(CPU, CONFIG), [[1]], limits(0)), "beam: 0 is below 1"),
         (lambda: next(surprisals(*held(CPU, CONFIG), [[1]], limits(-1))), "beam: -1 is below 1"),
         (lambda: next(sample(*held(CPU, CONFIG), limits(0), seed=0)), "beam: 0 is below 1"),
-        (lambda: word_level_search(*held(CPU, CONFIG), [[1], []], limits(1)), "sentence 1: 0 words, not 1 to"),
+        (
+            lambda: word_level_search(*held(CPU, CONFIG), [[1], []], limits(1)),
+            "sentence 1: 0 words, but a context has room",
+        ),
         (
             lambda: word_level_search(*held(CPU, CONFIG), [[1], [2, V]], limits(1)),
             f"sentence 1: word 1 is {V}, outside",
@@ -41,11 +44,11 @@ CONFIG = config_of()
         (lambda: word_level_search(*held(CPU, CONFIG), [[-1]], limits(1)), "sentence 0: word 0 is -1, outside"),
         (
             lambda: word_level_search(*held(CPU, CONFIG), [[0] * CONFIG.n_positions], limits(1)),
-            f"sentence 0: {CONFIG.n_positions} words, not 1 to {CONFIG.n_positions - 1} as a context may have",
+            f"sentence 0: {CONFIG.n_positions} words, but a context has room for 1 to {CONFIG.n_positions - 1}",
         ),
         (
             lambda: next(sample(*held(CPU, CONFIG), limits(1), seed=0, prefix=[0] * CONFIG.n_positions)),
-            f"prefix: {CONFIG.n_positions} words, not 1 to",
+            f"prefix: {CONFIG.n_positions} words, but a context has room",
         ),
         (
             lambda: list(sample(*held(CPU, CONFIG), limits(1), seed=0, prefix=[0] * (CONFIG.n_positions - 2))),
@@ -53,11 +56,11 @@ CONFIG = config_of()
         ),
         (
             lambda: word_level_search(*held(CPU, CONFIG), [[1], [1, 2]], limits(1), contexts=[[], [[0] * 30, [0] * 8]]),
-            "sentence 1: 2 words, not 1 to 1 as a context may have after 38",
+            "sentence 1: 2 words, but a context has room for 1 to 1 after 38 words",
         ),
         (
             lambda: word_level_search(*held(CPU, CONFIG), [[1]], limits(1), contexts=[[[1], []]]),
-            "context 0, sentence 1: 0 words, not 1 to",
+            "context 0, sentence 1: 0 words, but a context has room",
         ),
         (
             lambda: next(sample(*held(CPU, CONFIG), limits(1), seed=0, context=[[V]])),
@@ -69,7 +72,10 @@ CONFIG = config_of()
         ),
         (lambda: next(surprisals(*held(CPU, CONFIG), [[1]], limits(1), contexts=[])), "contexts: 0 for 1 sentences"),
         (lambda: word_level_search(*spoiled(CONFIG), [[1]], limits(1)), "log p nan of action 1 after"),
-        (lambda: steps_of(CPU, CONFIG).read(no_actions(1), np.array([COMP]), np.ones(1, bool)), "COMP of 0 sub-trees"),
+        (
+            lambda: steps_of(CPU, CONFIG).read(no_actions(1), np.array([COMP]), np.ones(1, bool)),
+            "actions: -1 with 0 sub-trees",
+        ),
         (
             lambda: word_level_search(*held(CPU, config_of(model="gpt2")), [[1]], limits(1)),
             "run: holds a gpt2, which gives no trees of GPST",

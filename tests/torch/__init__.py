@@ -1,1 +1,1 @@
-"""Tests of `accel.torch`: operators, modules, trained models inside PyTorch, and their speed beside each other."""
+"""Tests of `accel.torch`: operators, modules, trained models inside PyTorch, and the peers of the GPU report."""

@@ -1,4 +1,4 @@
-"""The peers of a GPU's report: FlexAttention computes what the dense peer does, and no tensor stays on the CPU."""
+"""The PyTorch peers of the GPU report: FlexAttention computes what the dense peer does; no tensor stays on the CPU."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_flex_attention_gives_the_loss_of_dense_attention() -> None:
     "step", [step for step in steps.chosen(SETTING) if step.family != "gpst"], ids=lambda s: s.family
 )
 def test_a_peer_works_on_one_device(step: gpu_steps.TableStep) -> None:
-    """That of no memory: it refuses tensors of the CPU beside its own, as a GPU does."""
+    """The device "meta" has no memory, and, as a GPU, refuses to mix its tensors with those of the CPU."""
     for label in peers.labels(step):
         if label != "FlexAttention":
             with torch.device("meta"):

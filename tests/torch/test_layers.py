@@ -1,4 +1,4 @@
-"""The modules beside Grove's own models: the same parameters, values and gradients, padded and ragged."""
+"""PyTorch modules have the parameters, values and gradients of Grove's own models, for padded and ragged input."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ MASK = np.arange(5) < np.array(LENGTHS)[:, None]
 
 
 def padded(rows: np.ndarray) -> Any:
-    """Return [3, 5, ...] with a NaN at every pad."""
+    """Return ragged rows as [3, 5, ...], with NaN as padding."""
     out = np.full((*MASK.shape, *rows.shape[1:]), np.nan)
     out[MASK] = rows
     return torch.from_numpy(out)
 
 
 def parameters(module: Any) -> dict[str, np.ndarray]:
-    """Return the parameters, moved away from their initial values, in float64."""
+    """Change the module's parameters from their initial values, and return them in float64."""
     draw = np.random.default_rng(0)
     with torch.no_grad():
         for x in module.double().parameters():
@@ -46,7 +46,7 @@ def parameters(module: Any) -> dict[str, np.ndarray]:
 
 
 def differentiated(run: Callable[..., list[Variable]], x: np.ndarray, p: dict[str, np.ndarray]) -> Any:
-    """Return the outputs of Grove's model, and the gradients of the sum of their squares by name; "x" is of x."""
+    """Return the outputs of Grove's model, and the gradients of the sum of their squares by name; "x" is the input."""
     tape, variables = Tape(cpu), {name: Variable(value) for name, value in p.items()} | {"x": Variable(x)}
     outputs = run(tape, variables)
     for y in outputs[:-1]:
@@ -58,7 +58,7 @@ def differentiated(run: Callable[..., list[Variable]], x: np.ndarray, p: dict[st
 def assert_same(
     module: Any, outputs: list[Any], x: Any, expected: list[np.ndarray], slopes: dict[str, Any], **options: Any
 ) -> None:
-    """Compare outputs, and the gradients of the sum of their squares; x is padded or ragged."""
+    """Check outputs, and the gradients of the sum of their squares; x is padded or ragged."""
     sum(y.square().sum() for y in outputs).backward(**options)
     for y, values in zip(outputs, expected, strict=True):
         np.testing.assert_allclose(y.detach().numpy(), values, rtol=1e-10, atol=1e-12)
@@ -115,7 +115,7 @@ def test_a_state_continues_the_sequences() -> None:
 
 
 def test_dropout_is_that_of_the_paper() -> None:
-    """In evaluation the weights are multiplied by 1 - rate; in training a column loses the same features throughout."""
+    """In evaluation hidden weights are multiplied by 1 - rate; in training the mask differs at every call."""
     torch.manual_seed(3)
     layer = grove.OnLstm(4, (6, 4), 2, weight_drop=0.25, layer_dropout=0.5)
     plain = grove.OnLstm(4, (6, 4), 2)
@@ -147,7 +147,7 @@ def test_cky_pooling() -> None:
 
 
 def gpst_module(config: Any, p: dict[str, np.ndarray]) -> Any:
-    """Return the composition model of a GPST with its weights."""
+    """Return the module of a GPST's composition model, with its weights."""
     names = ("compose_heads", "compose_layers", "decompose_layers", "d_score", "window", "dropout")
     module = grove.PrunedInsideOutside(config.d_compose, **{name: getattr(config, name) for name in names}).double()
     tensors = {name.removeprefix("composition."): torch.from_numpy(x) for name, x in p.items()}
@@ -214,7 +214,7 @@ def chart(lengths: list[int], labels: int = 2) -> Any:
 
 
 def test_sums_over_labelled_trees() -> None:
-    """Against the enumeration of all trees: the sums, the marginals as gradients, and the best trees."""
+    """Sums, marginals (as gradients) and best trees agree with the list of all trees."""
     scores = chart([4, 1, 3]).requires_grad_()
     logz = grove.span_logz(scores, torch.tensor([4, 1, 3]))
     logz.sum().backward()

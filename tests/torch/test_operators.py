@@ -1,4 +1,4 @@
-"""The operations as operators of PyTorch: their registration, their fakes, their gradients, and what they refuse."""
+"""Operations as operators of PyTorch: registration, fake tensors, gradients, and what they refuse."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor")
 
 
 def drawn(op: Op, data: Any, dtype: Any = np.float64) -> tuple[list[Any], dict[str, Any]]:
-    """Return a batch of the operation as tensors, those that have gradients as leaves."""
+    """Return a batch of the operation as tensors; differentiable arguments are leaves."""
     arguments = op.batched(data.draw(op.cases))
     for name, x in arguments.items():
         if isinstance(x, np.ndarray):
@@ -46,7 +46,7 @@ def drawn(op: Op, data: Any, dtype: Any = np.float64) -> tuple[list[Any], dict[s
 
 
 def test_all_operations_but_two_are_operators() -> None:
-    """PyTorch has an Adam of its own, and segments belong to the memory of a Transformer Grammar's training."""
+    """PyTorch has its own Adam; segments are only for training a Transformer Grammar with memory."""
     assert {op.name for op in OPS} - {op.name for op in ROWS} <= {"adam", "segments"}
     for op in ROWS:
         assert hasattr(ops, op.name + "_vjp") == bool(op.diff)
@@ -54,7 +54,7 @@ def test_all_operations_but_two_are_operators() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_both_backends_take_the_same_names(row: Op) -> None:
-    """Operators pass arguments by name, but for the gradient of the output and the outputs."""
+    """Operators pass arguments by name, except the output's gradient and the outputs."""
     for name, first in ((row.name, 0), (f"{row.name}_vjp", 2)):
         if hasattr(ops, name):
             names = [list(inspect.signature(getattr(backend, name)).parameters)[first:] for backend in (cpu, cuda)]
@@ -86,7 +86,7 @@ def steps() -> tuple[Any, ...]:
 
 
 def test_compiled_whole() -> None:
-    """Forward and backward of an operator are traced with fake tensors, without a break of the graph."""
+    """Forward and backward are traced with fake tensors, as one graph."""
     arguments = steps()
 
     def loss(*x: Any) -> Any:
@@ -149,7 +149,7 @@ def test_bad_input_is_one_line_that_names_the_argument(changes: dict[int, Any], 
 
 
 def test_the_code_for_gpus_runs_behind_the_operators(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its kernels are compiled by g++ here; values and gradients are those of the CPU backend."""
+    """g++ compiles the GPU's kernels here; values and gradients are those of the CPU backend."""
     arguments = [x.detach().double() if x.is_floating_point() else x for x in steps()]
     slopes = []
     for backend in (cpu, host_backend):
@@ -180,7 +180,7 @@ def test_a_gpu_computes_on_the_current_stream(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no GPU")
 @pytest.mark.parametrize("aside", [False, True], ids=["null stream", "another stream"])
 def test_tensors_on_a_gpu_give_what_those_on_the_cpu_do(aside: bool) -> None:
-    """Values and gradients; PyTorch's kernels before and after are on the same stream."""
+    """It holds for values and gradients, with PyTorch's own kernels before and after on the same stream."""
     results = []
     for device in ("cpu", "cuda"):
         on_stream = torch.cuda.stream(torch.cuda.Stream()) if aside and device == "cuda" else nullcontext()

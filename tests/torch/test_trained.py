@@ -1,4 +1,4 @@
-"""Trained models of Grove inside PyTorch, trainings of both side by side, and weights there and back."""
+"""Trained models inside PyTorch, the same training in both libraries, and weights from one to the other and back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import accel.torch as grove  # noqa: E402
 
 
 class LanguageModel(torch.nn.Module):
-    """The language model of a run: an embedding that the output layer shares, and a stack between them."""
+    """The language model of a run: a stack between an embedding and an output layer with the same weights."""
 
     def __init__(self, run: Path) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ def test_a_language_model_gives_the_same_log_probabilities(tmp_path: Path, name:
 
 
 class TransformerGrammar(torch.nn.Module):
-    """A Transformer Grammar without memory, in evaluation, on Grove's attention and PyTorch's other layers."""
+    """A Transformer Grammar without memory and dropout, from Grove's attention and PyTorch's other layers."""
 
     def __init__(self, config: Any, p: dict[str, Any]) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ def test_a_transformer_grammar_gives_the_same_log_probabilities_and_gradients() 
 
 
 def test_weights_go_there_and_back(tmp_path: Path) -> None:
-    """A model that PyTorch changed is one of Grove: its scores are those in PyTorch."""
+    """A model that was changed in PyTorch and saved has the same scores in Grove."""
     run = save_tiny(tmp_path / "run", "fasttrees")
     model = LanguageModel(run).eval()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""ALBERT beside two others: one of PyTorch's own layers, written from the paper, and that of `transformers`."""
+"""ALBERT against two other implementations: PyTorch's own layers, combined as in the paper, and `transformers`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def drawn(config: Config) -> dict[str, np.ndarray]:
 
 
 def batch_of(config: Config) -> SimpleNamespace:
-    """Return sequences of which every other token is masked."""
+    """Return a batch of sequences in which every other token has a label."""
     draw = np.random.default_rng(2)
     offsets = np.cumsum([0, *LENGTHS])
     ids = draw.integers(0, config.vocabulary_size, offsets[-1]).astype(np.int32)
@@ -39,7 +39,7 @@ def batch_of(config: Config) -> SimpleNamespace:
 
 
 def padded(torch: ModuleType, batch: SimpleNamespace) -> tuple[Any, Any, Any]:
-    """Return ids, labels and the mask of real tokens, [B, longest]."""
+    """Return ids, labels (-100: none) and the mask of real tokens, each [B, longest]."""
     shape = (len(LENGTHS), max(LENGTHS))
     ids, labels, real = np.zeros(shape, int), np.full(shape, -100), np.zeros(shape, int)
     for b, n in enumerate(LENGTHS):
@@ -50,7 +50,7 @@ def padded(torch: ModuleType, batch: SimpleNamespace) -> tuple[Any, Any, Any]:
 
 
 def compare(batch: SimpleNamespace, config: Config, p: dict[str, np.ndarray], h: Any, gradients: Any) -> None:
-    """Outputs within 1e-5, gradients within 1e-4 of the greatest of each; the keys' bias has none (ED-1, L4)."""
+    """Compare outputs to 1e-5, each gradient to 1e-4 of its maximum; that of the keys' bias is 0 (ED-1, L4)."""
     rows = np.concatenate([h[b, :n] for b, n in enumerate(LENGTHS)])
     np.testing.assert_allclose(albert.encode(CPU, config, p, batch), rows, rtol=1e-5, atol=1e-5)
     _, ours, _ = albert.loss_and_grad(CPU, config, p, batch)
@@ -63,7 +63,7 @@ def compare(batch: SimpleNamespace, config: Config, p: dict[str, np.ndarray], h:
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_beside_layers_of_pytorch(activation: str) -> None:
-    """Lan et al. (2020), section 3.1: one `TransformerEncoderLayer`, the norm last, again and again."""
+    """Lan et al. (2020), section 3.1: one `TransformerEncoderLayer` with the norm last is applied three times."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-frameworks")
     config = replace(config_of(13), activation=activation)
     p, batch = drawn(config), batch_of(config)
@@ -112,7 +112,7 @@ def transformers() -> ModuleType:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_beside_transformers(tmp_path: Path, transformers: ModuleType, activation: str) -> None:
-    """Random weights, as the package writes them and as we read them."""
+    """The package writes a model with random weights, and Grove reads it."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-frameworks")
     n_words = len(pieces())
     theirs = transformers.AlbertForMaskedLM(

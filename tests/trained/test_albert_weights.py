@@ -1,4 +1,4 @@
-"""Published ALBERTs: their files, their words, and what is refused."""
+"""Published ALBERTs: the files that are read, how words are split, and files that are refused."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_options_of_the_other_kind(tmp_path: Path, mistake: Callable[..., str]) 
 
 
 def test_words() -> None:
-    """Lower case, no accents, one kind of quotation marks; an unknown letter is the unknown piece."""
+    """Words are read in lower case, without accents, with one kind of quotation mark; an unknown letter is <unk>."""
     assert VOCABULARY.encode_words(["Caf\u00e9", "``Dog''"]) == VOCABULARY.encode_words(["cafe", '"dog"'])
     assert VOCABULARY.decode(VOCABULARY.encode_words("The old DOG".split())) == ["the", "old", "dog"]
     assert VOCABULARY.ids["<unk>"] in VOCABULARY.encode_words(["\u4e00"])
@@ -118,7 +118,7 @@ def test_files_of_pytorch(tmp_path: Path, archive: bool) -> None:
     folder = write_albert(tmp_path / "model", parameters)
     (folder / "model.safetensors").unlink()
     tensors = {name: torch.from_numpy(x) for name, x in published(parameters).items()}
-    tensors["pooler.weight"] = torch.from_numpy(parameters["pooler"]).T  # not contiguous
+    tensors["pooler.weight"] = torch.from_numpy(parameters["pooler"]).T  # its memory is not contiguous
     torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=archive)
     _, weights, _ = read_albert(folder)
     for name, x in parameters.items():

@@ -71,7 +71,7 @@ def test_a_licence_has_a_name(runs: dict[str, Path], tmp_path: Path, mistake: Ca
 
 
 def test_card(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) -> None:
-    """Data with their digests, the command, figures and licence; no path anywhere."""
+    """The card has the digests of the data, the command, figures and licence; no file has a path of this machine."""
     run, data = tmp_path / "run", tmp_path / "data" / "train.trees"
     run.mkdir()
     data.parent.mkdir()
@@ -90,7 +90,7 @@ def test_card(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) 
     assert "| steps | 7 |\n" in card and "| test perplexity | 12.5000 |\n| test accuracy all | 0.2500 |\n" in card
     (run / "checkpoint.safetensors").write_bytes((run / "best.safetensors").read_bytes())
     grove("export", run / "checkpoint.safetensors", tmp_path / "last")
-    assert "test perplexity" not in (tmp_path / "last" / "README.md").read_text()  # which is the best one's
+    assert "test perplexity" not in (tmp_path / "last" / "README.md").read_text()  # the figure of the best checkpoint
     (run / "checkpoint.evaluation.json").write_text('{"perplexity": 99.0}')
     grove("export", run / "checkpoint.safetensors", tmp_path / "tested")
     assert "| test perplexity | 99.0000 |\n" in (tmp_path / "tested" / "README.md").read_text()

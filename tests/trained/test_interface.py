@@ -46,7 +46,7 @@ def test_every_run_is_opened(runs: dict[str, Path], kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_is_pickled_with_its_weights(runs: dict[str, Path], kind: str) -> None:
-    """A pool of processes pickles it. Its run may be gone, and its weights others than those of the run."""
+    """A pool of processes pickles a model. Its run may be gone, and its weights may differ from those of the run."""
     model = trained.open(runs[kind])
     name = next(iter(model.parameters))
     model.parameters[name][:] = 0.5
@@ -63,7 +63,7 @@ def test_a_model_is_pickled_with_its_weights(runs: dict[str, Path], kind: str) -
 def test_scores_are_those_of_the_command(
     runs: dict[str, Path], kind: str, tmp_path: Path, grove: Callable[..., str]
 ) -> None:
-    """Token, word and sequence scores in every form are one set of surprisals; a batch changes nothing."""
+    """Token, word and sequence scores, in every unit, agree with the surprisals of the command, for any batch size."""
     model, search = trained.open(runs[kind]), SEARCHES.get(kind, {})
     (tmp_path / "lines").write_text("".join(f"{line}\n" for line in SENTENCES))
     rows = grove("surprisal", "--checkpoint", runs[kind], tmp_path / "lines", *typed(search)).splitlines()[1:]
@@ -184,7 +184,7 @@ def test_translations(runs: dict[str, Path], tmp_path: Path, run_grove: Callable
 
 
 def test_another_backend_gives_the_same(runs: dict[str, Path], host_backend: ModuleType) -> None:
-    """NumPy comes back from the arrays of a device, here the stand-in's."""
+    """Results are arrays of NumPy, also if the backend computes on a device, here on the stand-in for a GPU."""
     for kind in ("tg", "gpst", "fasttrees"):
         there, here = TrainedModel(host_backend, open_model(host_backend, runs[kind])), trained.open(runs[kind])
         line = SENTENCES[0].split()[:3]
@@ -211,7 +211,7 @@ def refusal(call: Callable[[], object]) -> str:
 
 @pytest.mark.parametrize("value", [0, -1, 2.5, "3", True])
 def test_numbers_out_of_range_are_named(runs: dict[str, Path], value: Any) -> None:
-    """`words=2.5` drew without an end; other values ended with errors of NumPy and of `range`."""
+    """Once, `words=2.5` drew without an end, and other values raised errors of NumPy and of `range`."""
     models = {kind: trained.open(runs[kind]) for kind in KINDS}
     line, reason = SENTENCES[0], "at least 1 is needed" if value in (0, -1) else "a whole number is needed"
     for name, call in (
@@ -226,7 +226,7 @@ def test_numbers_out_of_range_are_named(runs: dict[str, Path], value: Any) -> No
 
 
 def test_what_a_model_cannot_do_is_refused(runs: dict[str, Path]) -> None:
-    """In the wording of the commands."""
+    """The errors have the same wording as those of the commands."""
     models: dict[str, TrainedModel] = {kind: trained.open(runs[kind]) for kind in KINDS}
     line = SENTENCES[0]
     for kind, call, lacking in (

@@ -37,7 +37,7 @@ SENTENCES = [list(words(tree)) for tree in TREES[:6]]
 
 @pytest.fixture(autouse=True)
 def no_process_is_left() -> Iterator[None]:
-    """Whatever happens, all processes have ended, or do so without being told."""
+    """After every test, all child processes have ended, or they end within 10 seconds without a signal."""
     yield
     for process in active_children():
         process.join(10)
@@ -52,7 +52,7 @@ def test_results_come_in_order_and_from_several_processes() -> None:
 
 @pytest.mark.parametrize(("name", "n_items"), [("cpu", 0), ("cpu", 1), ("cuda", 9)])
 def test_a_single_item_or_another_backend_needs_no_process(name: str, n_items: int) -> None:
-    """Of a GPU, no process could share the memory."""
+    """Processes could not share the memory of a GPU."""
     backend: Any = SimpleNamespace(name=name)
     assert list(results(lambda _: os.getpid(), range(n_items), backend, 2)) == [os.getpid()] * n_items
 
@@ -76,7 +76,7 @@ def test_processes_that_wait_end_well() -> None:
 
 
 def test_every_process_computes_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This one, too, until the last result is there."""
+    """This process, too, is set to one thread until the last result is there."""
     thread_counts: list[int] = []
     monkeypatch.setattr(threads, "use_threads", thread_counts.append)
     monkeypatch.setattr(config, "NUMBA_NUM_THREADS", 5)
@@ -88,7 +88,7 @@ def test_every_process_computes_with_one_thread(monkeypatch: pytest.MonkeyPatch)
     ("error", "kind", "text"),
     [
         (ValueError("line 3: no tree"), ValueError, "line 3: no tree"),
-        (LineError("a.txt", 3, "no words"), ValueError, "a.txt:3: no words"),  # of more arguments than its text
+        (LineError("a.txt", 3, "no words"), ValueError, "a.txt:3: no words"),  # it takes more than its text
         (MemoryError("much"), MemoryError, "much"),
         (KeyError("x"), RuntimeError, "KeyError: 'x'"),
     ],
@@ -104,7 +104,7 @@ def test_an_error_is_raised_here(error: Exception, kind: type[Exception], text: 
 
 
 def test_a_killed_process_is_an_error() -> None:
-    """The system may do so where memory is short."""
+    """The operating system may kill a process when memory is short."""
     kill: Callable[[int], int] = lambda n: n if n < 4 else os.kill(os.getpid(), signal.SIGKILL) or n  # noqa: E731
     with pytest.raises(ChildProcessError, match="was killed: try --threads 1"):
         list(results(kill, range(9), CPU, 2))
@@ -116,7 +116,7 @@ def test_surprisals_are_the_same() -> None:
 
 
 def test_parses_are_the_same() -> None:
-    """Of GPST's search, sentences of one length side by side; and of a Transformer Grammar's."""
+    """Two processes find the trees of one: GPST's search, which batches sentences of one length, and a grammar's."""
     config = Gpst(12, d_model=8, n_heads=2, type_layers=1, token_layers=1, d_compose=8, dropout=0, network_dropout=0)
     model = Model(Path("run"), config, gpst.initialise(config, 0), None, None, gpst)
     texts = [[[word % 12] for word in range(n, 2 * n)] for n in (5, 2, 3, 6, 2, 4, 1, 3, 5, 4, 2, 3, 4, 6, 5, 2, 3, 4)]

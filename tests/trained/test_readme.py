@@ -1,4 +1,4 @@
-"""The Python of accel/trained/README.md runs, and its adapter is used as minicons' scorers are."""
+"""The Python of accel/trained/README.md runs, and minicons can use its adapter as a scorer."""
 
 from __future__ import annotations
 

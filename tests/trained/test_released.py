@@ -22,16 +22,16 @@ Tensors = dict[str, np.ndarray]
 
 
 def released(kind: str, n_words: int = 9) -> tuple[language_model.Config, Tensors, Tensors]:
-    """Return a model, its parameters, and the same with the released names."""
+    """Return a configuration, parameters, and the same parameters under the names of the released code."""
     variant = "released" if kind == "conv_fasttrees" else "paper"
-    chunk = 1 if kind == "lstm" else 4  # cannot be seen of an LSTM
+    chunk = 1 if kind == "lstm" else 4  # the weights of an LSTM do not show it
     config = language_model.Config(n_words, kind, 8, 12, 3, chunk, variant=variant)
     p = language_model.initialise(config, 1)
     theirs = {"encoder.weight": p["embedding"], "decoder.weight": p["embedding"], "decoder.bias": p["output_bias"]}
     for layer in range(3):
         for part in ("weight", "bias"):
             theirs[f"rnn.cells.{layer}.ih.0.{part}"] = p[f"cells.{layer}.ih.{part}"]
-            if kind == "faster_fasttrees":  # there, but not used
+            if kind == "faster_fasttrees":  # the released code saves weights that it does not use
                 rows, hidden = len(p[f"cells.{layer}.ih.bias"]), config.stack.hidden_sizes[layer]
                 unused = np.ones((rows, hidden) if part == "weight" else rows, np.float32)
                 theirs[f"rnn.cells.{layer}.hh.{part}"] = unused
@@ -68,7 +68,7 @@ def test_an_imported_model_is_a_run(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert cli.main([str(x) for x in command]) == 2
     assert "holds a run already" in capsys.readouterr().err
     (tmp_path / "run" / "best.safetensors").unlink()
-    for name in ("config.json", "vocabulary.json"):  # of something else
+    for name in ("config.json", "vocabulary.json"):  # files of something else
         assert cli.main([str(x) for x in command]) == 2
         assert f"{tmp_path}/run/{name}: is there already: choose another directory" in capsys.readouterr().err
         (tmp_path / "run" / name).unlink()

@@ -7,9 +7,9 @@ and resumed; three resumed runs in ten are killed again. Other runs are stopped 
 must hold every step that their metrics name. At the end every file but the times in the metrics is compared with that
 of an uninterrupted run.
 
-Every run is a fork of a process that has imported and compiled everything, so that an attempt costs its training and
-no start. Threads do not survive a fork: there is one thread, so that OpenMP has none to lose. Numba does not know that
-and refuses a child of the process that has compiled; the runs are its grandchildren.
+Every run is a fork of a process that has imported and compiled everything, so that an attempt needs no time to start.
+Threads do not survive a fork, so that there is one thread only. Numba still refuses to run in a child of the process
+that has compiled; the runs are its grandchildren.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tests.fixtures.command_line import settings  # noqa: E402
 from tests.fixtures.toy_house import TINY  # noqa: E402
 from tests.fixtures.toy_run import metrics  # noqa: E402
 
-OFTEN = ("checkpoint_every=3", "validate_every=4", "warmup_steps=2")  # of every kind
+OFTEN = ("checkpoint_every=3", "validate_every=4", "warmup_steps=2")  # settings of every kind of run
 LANGUAGE_MODEL = ("embedding_size=6", "hidden_size=8", "n_layers=1", "chunk_size=2", "nonmonotone=0")
 TREEFORMER = ("d_model=8", "d_ff=8", "n_layers=1", "n_heads=2", "max_height=3", "keep_checkpoints=2")
 KILLED_AGAIN = 0.3
@@ -90,7 +90,7 @@ def commands(data: Path) -> dict[str, list[str]]:
 
 
 def start(command: Iterable[str], out: Path, log: Path) -> int:
-    """Train in a child of this process, and return its number."""
+    """Start or resume a training in a child of this process, and return the number of the child."""
     sys.stdout.flush()
     sys.stderr.flush()
     signal.pthread_sigmask(signal.SIG_BLOCK, STATUS)  # until the child can handle them
@@ -98,7 +98,7 @@ def start(command: Iterable[str], out: Path, log: Path) -> int:
     if pid:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STATUS)
         return pid
-    status = 130  # of an interrupt outside of the command
+    status = 130  # an interrupt outside of the command
     try:
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(descriptor, 1)
@@ -129,7 +129,7 @@ def compile_all(folder: Path) -> dict[str, list[str]]:
 
 
 def whole_run(name: str, command: list[str], folder: Path) -> Kind:
-    """Make an uninterrupted run in a process that is as those that will be killed."""
+    """Make an uninterrupted run in a process like those that will be killed, and compare it with the first run."""
     whole, log = folder / f"{name}.whole", folder / f"{name}.log"
     begin = time.perf_counter()
     if ended(start(command, whole, log)):
@@ -146,7 +146,7 @@ def kill(kind: Kind, out: Path, log: Path, random: Random) -> int:
         pid = start(kind.command, out, log)
         time.sleep(random.uniform(0, 1.05 * kind.seconds))
         os.kill(pid, signal.SIGKILL)
-        if ended(pid) == 0:  # it had ended
+        if ended(pid) == 0:  # the run had ended before
             break
         killed += 1
     finish(kind, out, log)
@@ -171,7 +171,7 @@ def interrupt(kind: Kind, out: Path, log: Path, random: Random) -> int:
 
 
 def finish(kind: Kind, out: Path, log: Path) -> None:
-    """Resume a run to its end, and compare it."""
+    """Resume a run to its end, and compare it with the uninterrupted run."""
     if ended(start(kind.command, out, log)):
         raise AssertionError(f"{kind.name}: not resumed: {log.read_text()}")
     check_same(kind, out)
@@ -193,7 +193,7 @@ def check_same(kind: Kind, out: Path) -> None:
 
 
 def until(counts: Counter[str], total: int) -> Iterator[int]:
-    """Yield 0, 1, ... until so many are counted."""
+    """Yield 0, 1, ... until the counts add up to `total`."""
     yield from takewhile(lambda _: counts.total() < total, count())
 
 
@@ -217,7 +217,7 @@ def main() -> None:
 
 
 def make_attempts(folder: Path, all_commands: dict[str, list[str]], options: argparse.Namespace) -> None:
-    """Kill, interrupt and resume the runs, and print their numbers."""
+    """Kill, interrupt and resume runs, and print how often."""
     random, begin = Random(options.seed), time.perf_counter()
     kinds = [whole_run(name, command, folder) for name, command in all_commands.items()]
     out, log = folder / "run", folder / "run.log"

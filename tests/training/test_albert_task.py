@@ -27,7 +27,7 @@ SMALL = settings(("d_embedding=4", "d_model=8", "d_ff=8", "n_layers=2", "n_heads
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sentences of 14 words or more: so many pieces at least, whichever ones SentencePiece finds."""
+    """A text whose sentences have 14 words or more, and so at least 14 pieces, whatever pieces SentencePiece finds."""
     path = tmp_path_factory.mktemp("text") / "text.txt"
     twice = (f"{line.rstrip('.?')} {line}" for line in TEXT)
     path.write_text("\n\n".join(twice) + "\n", encoding="utf-8")
@@ -35,7 +35,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_masked(text: Path) -> None:
-    """15 % of the tokens of text on average; most are read as the mask, none of the symbols is; again the same."""
+    """On average 15 % of the tokens are predicted, most of them as [MASK], but no symbols; a seed repeats the masks."""
     vocabulary = pieces()
     sentences, n_cut = read_masked_text(text, vocabulary, 12)
     assert len(sentences) == len(TEXT) == n_cut and read_masked_text(text, vocabulary, 10**6)[1] == 0
@@ -49,7 +49,7 @@ def test_what_is_masked(text: Path) -> None:
     np.testing.assert_array_equal(batch.ids, again.ids)
     assert (batch.ids != other.ids).any()
     whole, predicted = np.concatenate(many), batch.labels >= 0
-    counts = np.add.reduceat(predicted, batch.offsets[:-1], dtype=np.int64)  # of ten tokens one or two
+    counts = np.add.reduceat(predicted, batch.offsets[:-1], dtype=np.int64)  # one or two of ten tokens
     assert batch.n_labels == predicted.sum() and set(counts) == {1, 2}
     assert abs(batch.n_labels - 1.5 * len(many)) < 5 * 0.5 * len(many) ** 0.5
     np.testing.assert_array_equal(batch.labels[predicted], whole[predicted])
@@ -60,7 +60,7 @@ def test_what_is_masked(text: Path) -> None:
 
 
 def test_every_epoch_masks_other_tokens(text: Path) -> None:
-    """Of every sentence, also where it is alone in its micro-batch; how a batch is cut changes no mask."""
+    """The masks of every sentence change with the epoch; how a batch is cut into micro-batches changes no mask."""
     vocabulary = pieces()
     sentences = read_masked_text(text, vocabulary, 30)[0]
     labels: dict[int | None, dict[bytes, list[bytes]]] = {}
@@ -116,7 +116,7 @@ def test_a_test_without_words_is_named_before_the_training(
 
 
 def test_a_batch_has_room_for_the_longest_sentence(text: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
-    """Named before the training; and lines that are longer than SentencePiece reads by default give pieces, too."""
+    """A smaller batch is refused before the training; SentencePiece also learns from very long lines."""
     (tmp_path / "long").write_text("birds sing and dogs sleep " * 300 + "\n")
     command = ("train", "--task", "masked_words", "--data", tmp_path / "long", "--vocabulary-size", 70, *SMALL)
     wrong = mistake(*command, "--validation", text, "--out", tmp_path / "run", "--set", "batch_size=39")
@@ -135,7 +135,7 @@ def test_what_is_cut_is_counted(text: Path, tmp_path: Path, run_grove: Grove) ->
 
 
 def test_lines_that_cannot_be_read_are_named(tmp_path: Path, mistake: Callable[..., str]) -> None:
-    """Not what SentencePiece says of them."""
+    """The error names the line; it is not the message of SentencePiece."""
     for content, reason in ((b"\n", ": no sentence in this file"), (b"birds\n\xff\n", ":2:1: not UTF-8")):
         (tmp_path / "data").write_bytes(content)
         wrong = mistake(
@@ -151,7 +151,7 @@ def test_pretrained(pretrained: Path, grove: Callable[..., str]) -> None:
 
 
 def test_unused_weights_hardly_decay(pretrained: Path) -> None:
-    """By the rate times the decay a step: among what Adam divides, the decay took them to 0, attention among them."""
+    """A step shrinks them by rate times decay only. When Adam divided the decay, it took unused weights to 0."""
     model = open_model(CPU, pretrained)
     training = TrainingConfig(**read_state(model.path)["training"])
     before = albert.initialise(model.config, training.seed)["pooler"]
@@ -164,7 +164,7 @@ def test_unused_weights_hardly_decay(pretrained: Path) -> None:
     [("cola", "albert"), ("mnli", "albert_treeformer"), ("stsb", "albert_treeformer_released")],
 )
 def test_fine_tuned(tmp_path: Path, pretrained: Path, name: str, model: str, grove: Callable[..., str]) -> None:
-    """From a run; the encoder and the pooler are those of the run, the chart and the classes are new."""
+    """Fine-tuning starts from the encoder and the pooler of a run; the chart and the classes are new."""
     write_glue(tmp_path / "glue", name)
     options = ["--checkpoint", pretrained, "--epochs", 1, "--set", "batch_size=2", "--out", tmp_path / "run"]
     grove("train", "--task", "glue", "--name", name, "--data", tmp_path / "glue", "--model", model, *options)

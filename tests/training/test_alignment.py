@@ -1,4 +1,4 @@
-"""Parameters in a flat vector: aligned for a GPU, one after another for a processor, the same in every checkpoint."""
+"""Parameters in a flat vector: aligned for a GPU, without gaps for a processor, in the same form in a checkpoint."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def loaded(path: Path) -> Checkpoint:
 
 
 def test_a_gpu_s_parameters_are_aligned(host_backend: ModuleType) -> None:
-    """Also their gradients, and the moments: the places are the same in every vector; nothing but zeros is added."""
+    """So are the gradients and the moments: all vectors have the same places, and the gaps are zeros."""
     there, here = started(host_backend), started(accel.load("cpu"))
     for views, vector in ((there.parameters, there.vector), (there.gradients, there.gradient)):
         assert {(view.ctypes.data - vector.ctypes.data) % 256 for view in views.values()} == {0}
@@ -42,7 +42,7 @@ def test_a_gpu_s_parameters_are_aligned(host_backend: ModuleType) -> None:
 
 
 def test_checkpoints_are_those_of_a_processor(host_backend: ModuleType, tmp_path: Path) -> None:
-    """What a processor saved is the same bit for bit, after it passed through a GPU; so is a run's averages."""
+    """A processor's checkpoint that a GPU reads and saves again is the same bit for bit, averages included."""
     for name, training in (("adam", SHORT), ("nt_asgd", replace(SHORT, optimizer="nt_asgd", nonmonotone=1))):
         run(tmp_path / name, training=training)
         before, state = loaded(tmp_path / name / NEWEST), started(host_backend, training)
@@ -58,7 +58,7 @@ def test_checkpoints_are_those_of_a_processor(host_backend: ModuleType, tmp_path
 
 
 def test_padding_changes_no_step(host_backend: ModuleType, tmp_path: Path) -> None:
-    """Clipping, weight decay and a rate for some parameters, of a run that goes on on a GPU."""
+    """A run with clipping, weight decay and a separate rate resumes on a GPU with the same steps."""
     training = replace(
         TRAINING, steps=3, schedule="constant", clip_norm=0.1, weight_decay=0.1, own_rate_of="layers.1", own_rate=1e-4
     )

@@ -87,7 +87,7 @@ def test_a_run_from_before_there_were_these_options_resumes(tmp_path: Path, run_
     assert run_grove("train", "--task", "language_model", "--data", train, "--out", run, *small)[0] == 0
     content = json.loads((run / "config.json").read_text())
     del content["options"]["min_count"], content["options"]["vocabulary_size"]
-    content["options"]["set"].remove("chunk_size=10")  # as it was the default
+    content["options"]["set"].remove("chunk_size=10")  # a default then
     (run / "config.json").write_text(json.dumps(content))
     status, _, err = run_grove("train", "--out", run, "--resume")
     assert status == 0 and "vocabulary: 8 words; a word outside is an error" in err, err
@@ -101,7 +101,7 @@ def test_options_are_refused_before_anything_is_read(tmp_path: Path, mistake: Ca
     ):  # fmt: skip
         for setting, reason in (
             ("batch_size=0", "the least whole number is 1"),
-            ("maximum_rate=nan", "it is at least 0"),
+            ("maximum_rate=nan", "it must be at least 0"),
         ):
             wrong = mistake("train", "--task", task, *nowhere, "--set", setting)
             assert wrong.startswith(f"{setting.replace('=', ': ')}, but {reason}"), task
@@ -147,7 +147,7 @@ def test_what_is_no_treebank_and_no_file_is_named(tmp_path: Path, mistake: Calla
         assert wrong == f"--data {tmp_path}: a folder, but one file is needed; use {text}"
         wrong = mistake("train", "--task", task, "--data", text, "--validation", tmp_path, "--out", tmp_path / "run")
         assert wrong == f"--validation {tmp_path}: a folder, but one file is needed; use a file in it"
-    for task in ("translation", "summarisation", "cogs", "glue", "cognition", "acceptability"):  # of several files
+    for task in ("translation", "summarisation", "cogs", "glue", "cognition", "acceptability"):  # several files
         wrong = mistake("train", "--task", task, "--data", text, "--out", tmp_path / "run")
         assert wrong.startswith(f"{text}: neither a folder nor an archive that can be opened (no form of tar or zip): ")
     wrong = mistake("train", "--task", "summarisation", "--data", tmp_path, "--out", tmp_path / "run")
@@ -219,7 +219,7 @@ NAMES = {
 def test_parallel_files_are_found_by_their_names(tmp_path: Path, names: str) -> None:
     for name in NAMES[names]:
         write(tmp_path / name, ["a"])
-    if names == "dev":  # a third ending
+    if names == "dev":  # there is a third ending
         with pytest.raises(ValueError, match="^--target: not given, and .* has files in de, en, txt; use --target en"):
             find_ends(tmp_path, "de", None)
         (tmp_path / "train.txt").unlink()

@@ -1,4 +1,4 @@
-"""Gradients are summed in buckets while the backward pass runs: the same sums, and nothing is written too late."""
+"""Gradients are summed in buckets during the backward pass: sums are the same, and no gradient is written too late."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_buckets_hold_every_parameter_once_from_the_end_to_the_beginning(most: i
     for bucket in result:
         assert bucket.place == slice(places[bucket.names[0]].start, places[bucket.names[-1]].stop)
         assert len(bucket.names) == 1 or bucket.place.stop - bucket.place.start <= most
-    for later, bucket in zip(result, result[1:], strict=False):  # none could take one more
+    for later, bucket in zip(result, result[1:], strict=False):  # no bucket has room for one more
         assert later.place.stop - places[bucket.names[-1]].start > most
     assert len(buckets(places, 1000)) == 1 and not buckets({}, 5)
 
@@ -71,7 +71,7 @@ def losses(ops: ModuleType, recompute: bool, group: Communicator) -> tuple[list[
 
 @pytest.mark.parametrize("recompute", [False, True])
 def test_two_ranks_train_as_one(gpu: ModuleType, small_buckets: None, recompute: bool) -> None:
-    """Whether sums begin early is the same bit for bit; against one rank, sums are added in another order."""
+    """Sums that begin early and late are equal bit for bit; one rank gives equal losses up to the order of sums."""
     (early, vector, n_buckets), other = on_ranks(partial(losses, gpu, recompute), 2)
     assert n_buckets > 3 and other[0] == early and np.array_equal(other[1], vector)
     (late, expected, _), _ = on_ranks(partial(losses, gpu, recompute), 2, at_once=False)
@@ -80,7 +80,7 @@ def test_two_ranks_train_as_one(gpu: ModuleType, small_buckets: None, recompute:
 
 
 def one_of(name: str, ops: ModuleType, begun: Callable[[Run, Any], Callable[[], None]]) -> Run:
-    """Return a run after one step of a model, as rank 0 of two whose other one has nothing to learn from."""
+    """Return a run after one step of a model, as rank 0 of two; the gradients of rank 1 are all 0."""
     model, config, next_batch = STEPS[name](ops)
     runs: list[Run] = []
     group = Communicator(0, 2, lambda array: None, lambda array: None, lambda array: begun(runs[0], array))
@@ -91,7 +91,7 @@ def one_of(name: str, ops: ModuleType, begun: Callable[[Run, Any], Callable[[], 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_no_model_writes_a_gradient_after_its_sum_began(gpu: ModuleType, small_buckets: None, name: str) -> None:
-    """Every model, unused parameters included: its gradients when their sums begin are those of the end."""
+    """When the sum of a gradient begins, the gradient is final, in every model, also for unused parameters."""
     gradients: list[tuple[np.ndarray, np.ndarray]] = []
 
     def begun(run: Run, array: Any) -> Callable[[], None]:
@@ -113,7 +113,7 @@ def test_no_model_writes_a_gradient_after_its_sum_began(gpu: ModuleType, small_b
 
 
 def test_sums_begin_before_the_backward_pass_ends(gpu: ModuleType, small_buckets: None) -> None:
-    """Of a Transformer Grammar all but the last ones: the layers' from the last to the first, then the vocabulary's."""
+    """Most sums of a Transformer Grammar begin early: the layers' from the last to the first, then the embedding's."""
     left: list[int] = []
     right = Tape.backward
 
@@ -134,7 +134,7 @@ def test_sums_begin_before_the_backward_pass_ends(gpu: ModuleType, small_buckets
 
 
 def learn(gpu: ModuleType, forgets: bool, size: int = 3) -> dict[str, np.ndarray]:
-    """Return the gradients of a b + a and of nothing; the entry of a product that `forgets` does not name a."""
+    """Return the gradients of a b + a, and of an unused parameter; with `forgets`, the product does not record a."""
     xp = gpu.xp
     parameters = {"unused": xp.full(size, 7.0), "b": xp.full(size, 5.0), "a": xp.full(size, 2.0)}
     vector = xp.empty(3 * size)
@@ -159,13 +159,13 @@ def learn(gpu: ModuleType, forgets: bool, size: int = 3) -> dict[str, np.ndarray
 
 @pytest.mark.parametrize("size", [3, 2**14 + 1])
 def test_a_gradient_that_is_written_too_late_is_refused(gpu: ModuleType, size: int) -> None:
-    """By the tape, and, where nobody looks, by the transport of the tests."""
+    """The tape refuses it; without the check of the tape, the communicator of the tests refuses it."""
     assert {name: x[0] for name, x in learn(gpu, False, size).items()} == {"unused": 0.0, "b": 2.0, "a": 6.0}
     with pytest.raises(RuntimeError, match="changed after it was final: name its variable in record"):
         learn(gpu, True, size)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("accel.autodiff.variables.Variable.require_open", lambda self: None)
-        if size > 3:  # a small one is gathered elsewhere, and would be lost
+        if size > 3:  # a small gradient is copied, and its change lost
             with pytest.raises(RuntimeError, match=LATE):
                 learn(gpu, True, size)
 
@@ -178,7 +178,7 @@ def test_a_parameter_that_never_gets_final_is_named(gpu: ModuleType) -> None:
 
 
 def test_recomputed_layers_end_with_their_gradients(gpu: ModuleType) -> None:
-    """GPST, whose record runs twice, and recomputes its layers."""
+    """Each gradient of a GPST, whose tape runs backwards twice, becomes final once, also if layers are recomputed."""
     config, finals = config_of(type_layers=1, token_layers=1, compose_layers=1, parser_layers=1, dropout=0.1), []
     gpst = STEPS["gpst"](gpu)[0]
     parameters = {name: gpu.xp.asarray(x) for name, x in gpst.initialise(config, 3).items()}
@@ -194,7 +194,7 @@ def test_recomputed_layers_end_with_their_gradients(gpu: ModuleType) -> None:
 
 
 def test_nccl_sums_on_a_stream_of_its_own(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sums are there when one waits, and not before; the stream of the kernels is never asked for one."""
+    """A sum is there after the wait and not before; it never uses the stream of the kernels."""
     group = Group(2)
 
     class Peer:

@@ -67,7 +67,7 @@ def test_a_slice_of_another_array_is_saved_as_it_reads(tmp_path: Path) -> None:
 
 
 def damage(path: Path, change: str) -> None:
-    """Write the example with one thing wrong."""
+    """Write the example checkpoint with the one fault that `change` names."""
     one = example()
     parameters, first = dict(one.parameters), dict(one.optimizer["first"])
     if change == "missing":
@@ -121,7 +121,7 @@ def test_a_damaged_tensor_is_named(tmp_path: Path) -> None:
 
 
 def test_no_changed_byte_goes_unnoticed(tmp_path: Path) -> None:
-    """Every byte of a file, one after the other: it is refused, or what is read is right (as spaces of the header)."""
+    """If one byte of a file changes, the file is refused, or is read right (a change in the header's spaces)."""
     path, shapes = tmp_path / "run.safetensors", {"a": (2, 3), "b": (1,)}
     tensors = {
         name: np.arange(1.0, 1.0 + np.prod(shape), dtype=np.float32).reshape(shape) for name, shape in shapes.items()
@@ -181,7 +181,7 @@ def assert_refused_and_intact(path: Path, before: Checkpoint, words: str) -> Non
 
 
 def test_a_full_disk_leaves_the_former_checkpoint(tmp_path: Path) -> None:
-    """The system refuses to write beyond 20,000 bytes in the middle of the file."""
+    """The system refuses to write more than 20,000 bytes, which is in the middle of the file."""
     path = tmp_path / "run.safetensors"
     save(path, example())
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -61,7 +61,7 @@ def first_class_model(words: Words, n_classes: int) -> Model:
 
 
 def test_accuracies_of_logic_are_those_of_each_length(tmp_path: Path) -> None:
-    """One line of every file has the first relation; there are up to twelve others."""
+    """In every file, one line has the first relation, and as many others as the length have the second."""
     first, second, *_ = RELATIONS
     for length in range(13):
         (tmp_path / f"test{length}").write_text("".join(f"{name}\ta\tb\n" for name in (first, *[second] * length)))
@@ -71,7 +71,7 @@ def test_accuracies_of_logic_are_those_of_each_length(tmp_path: Path) -> None:
 
 
 def test_accuracies_of_agreement_are_those_of_the_attractors(tmp_path: Path) -> None:
-    """Of the test alone: two of four verbs without attractors are singular, and so on."""
+    """Only the test is judged: two of four verbs without attractors are singular, and so on."""
     path, items = tmp_path / "items.tsv", {0: "ZZPP", 1: "Z", 3: "P", 6: "P"}
     lines = [("test", end, n) for n, ends in items.items() for end in ends] + [("train", "P", 0), ("dev", "P", 0)]
     path.write_text(HEADER + "".join(f"{part}\td\tVB{end}\t1\t1\t{n}\t{n}\tbird sings\n" for part, end, n in lines))
@@ -121,7 +121,7 @@ TABLES = {"a": "film 1 2 3\nThe 1 1 1\nthe 0 0 1\n", "b": "2 3\ndog 3 2 1\nthe 0
 def test_frozen_tables_are_kept_and_resumed(
     tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
 ) -> None:
-    """Words with a vector are the vocabulary; the tables lie beside the checkpoints, and are exported with them."""
+    """The vocabulary is the words with a vector; the tables are saved beside the checkpoints and exported with them."""
     (tmp_path / "data.tsv").write_text("sentence\tlabel\nThe film\t1\nthe Dog\t0\na zebra film\t1\n")
     for name, text in TABLES.items():
         (tmp_path / name).write_text(text)
@@ -136,7 +136,7 @@ def test_frozen_tables_are_kept_and_resumed(
     tables = [[[0] * 3, [1, 2, 3], [1, 1, 1], [0, 0, 1], [0] * 3], [[0] * 3, [0] * 3, [0, 1, 0], [0, 1, 0], [3, 2, 1]]]
     assert [model.parameters[f"tables.{k}"].tolist() for k in (0, 1)] == tables
     for name in TABLES:
-        (tmp_path / name).unlink()  # the run has them
+        (tmp_path / name).unlink()  # the run has copies
     scores = grove("train", "--out", run, "--resume", "--steps=8").replace(f"{run}/best.safetensors\n", "")
     assert metrics(run)[-1]["step"] == 8 and grove("evaluate", run) == scores
     grove("export", run, tmp_path / "exported")
@@ -153,7 +153,7 @@ def test_frozen_tables_are_kept_and_resumed(
 
 
 def test_a_classifier_from_before_the_tables_resumes(tmp_path: Path, grove: Callable[..., str]) -> None:
-    """It keeps its recipe, and its one file of vectors, which it learns."""
+    """It keeps its old settings and its one file of vectors, which it continues to learn."""
     (tmp_path / "data").write_text(SENTIMENT)
     (tmp_path / "vectors").write_text("film 1 2 3 4 5 6\n")
     run, older = tmp_path / "run", ("mlp_layers=1", "activation=elu", "patience=2", "least_rate=0", "stop_after=0")

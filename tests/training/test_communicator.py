@@ -71,7 +71,7 @@ def test_alone_nothing_changes() -> None:
 
 
 def test_arrays_are_gathered_in_the_order_of_the_ranks() -> None:
-    """Whatever their numbers of rows; a rank may have none."""
+    """The arrays may have any numbers of rows; a rank may have no row."""
     arrays = [np.full((rows, 2), rank, np.int32) for rank, rows in enumerate((2, 0, 3))]
     for gathered in on_ranks(lambda group: all_gather(group, np, arrays[group.rank]), 3):
         for array, expected in zip(gathered, arrays, strict=True):
@@ -84,7 +84,7 @@ def test_a_condition_holds_on_one_rank_at_least() -> None:
 
 
 def test_two_ranks_validate_as_one() -> None:
-    """Each its share of the batches, one after the other; the second adds the sums of the first."""
+    """Each rank evaluates its share of the batches, one after the other; the second rank adds the first one's sums."""
     ops, parameters = accel.load("cpu"), transformer_grammar.initialise(SURE, 3)
     sums = [np.zeros(3)]
 
@@ -111,9 +111,9 @@ def test_two_ranks_sum_broadcast_and_gather() -> None:
 
 @needs_mpi
 def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
-    """Five rows a batch, three on one rank and two on the other: the same losses.
+    """A batch has five rows, three on one rank and two on the other; the losses are those of one process.
 
-    Parameters are not compared: Adam blows up the rounding of gradients that are 0 but for it.
+    Parameters are not compared: Adam magnifies the rounding errors of gradients that are exactly 0 in theory.
     """
     process = two_ranks("-m", "tests.fixtures.toy_run", str(tmp_path / "two"), "--mpi", "--no-dropout")
     assert process.returncode == 0, process.stderr
@@ -131,7 +131,7 @@ def test_two_ranks_train_as_one_process(tmp_path: Path) -> None:
 
 @needs_mpi
 def test_two_ranks_train_a_language_model_as_one(tmp_path: Path) -> None:
-    """Columns of text on two processes, penalties and averages included; their state is gathered and shared out."""
+    """Two processes share the columns of text, with penalties and averages; the saved state is that of all columns."""
     text = write_text(tmp_path / "text", 60, 0)
     still = [f"{name}=0.0" for name in ("embedding_dropout", "input_dropout", "layer_dropout", "output_dropout")]
     small = settings(
@@ -156,7 +156,7 @@ def test_two_ranks_train_a_language_model_as_one(tmp_path: Path) -> None:
 
 @needs_mpi
 def test_two_ranks_are_killed_and_resume(tmp_path: Path) -> None:
-    """Both ranks die in the middle of a step; each restores its rows of the memory."""
+    """Both ranks are killed in the middle of a step; each rank restores its rows of the memory."""
     arguments = ("-m", "tests.fixtures.toy_run", str(tmp_path / "killed"), "--mpi")
     killed = two_ranks(*arguments, "--kill-in", "loss_and_grad", "--kill-at", "7")
     assert killed.returncode != 0, killed.stderr

@@ -34,7 +34,7 @@ def translation(folder: Path, out: str, *more: object) -> list[str]:
 
 
 def test_translation(parallel: Path, run_grove: Grove) -> None:
-    """Learned, evaluated with and without averaging, and used."""
+    """A translation model is trained, evaluated with and without averaging, and used."""
     pytest.importorskip("sacrebleu", reason="the extra translate is not installed")
     status, out, err = run_grove(*translation(parallel, "run", "--model", "fasttrees"))
     assert status == 0, err
@@ -55,14 +55,14 @@ def test_translation(parallel: Path, run_grove: Grove) -> None:
 
 
 def test_translations_without_an_end(parallel: Path, run_grove: Grove) -> None:
-    """All are printed, then the first that reached its limit is named with what to do about it."""
+    """All translations are printed; then the error names the first that reached its limit, and what to do."""
     assert run_grove(*translation(parallel, "run"))[0] == 0
     (parallel / "text").write_text("a b\nc a b d\ne e\n")
     translate = ("translate", "--checkpoint", parallel / "run", parallel / "text")
     assert run_grove(*translate)[:2] == (0, "A B\nC A B D\nE E\n")
     assert run_grove(*translate, "--extra-length", 0)[0] == 0
     status, out, err = run_grove(*translate, "--extra-length", -1)
-    limit = "text:1: the translation has no end within its limit of 2 tokens, nor have 2 others"
+    limit = "text:1: the translation has no end within its limit of 2 tokens (3 translations have none)"
     assert status == 2 and err == f"grove: error: {parallel / limit}: raise --extra-length (-1)\n"
     assert out == "A B\nC A B D\nE E\n"
     status, out, err = run_grove(*translate, "--extra-length", -2, "--batch-size", 1)
@@ -90,7 +90,7 @@ def test_interrupted_and_resumed(parallel: Path, run_grove: Grove, monkeypatch: 
 
 
 def test_fairseq_counts_the_longer_side_of_a_pair(parallel: Path, run_grove: Grove) -> None:
-    """As its --max-tokens does: a pair of six words has 7 tokens on each side. A run that counted both goes on so."""
+    """As --max-tokens: a pair of six words has 7 tokens on each side. A run that counts both sides resumes so."""
     for side in ("lo", "up"):
         (parallel / f"test.{side}").unlink()
     task = ("train", "--task", "translation", "--data", parallel, "--source", "lo", "--vocabulary", "words", *SMALL)
@@ -118,7 +118,7 @@ def test_arithmetic(tmp_path: Path, run_grove: Grove) -> None:
 
 
 def test_arithmetic_of_a_file_is_tested_on_other_problems(tmp_path: Path, run_grove: Grove) -> None:
-    """One problem is learnt by heart; generated ones, or those of --test, are not."""
+    """The model learns the one training problem by heart, and is tested on generated problems or on those of --test."""
     for name, numbers in (("train", (1, 2, 3)), ("test", (71, 85, 156))):
         (tmp_path / name).write_text("x={},y={},x+y:{}\n".format(*numbers))
     run = ("train", "--task", "arithmetic", "--data", tmp_path / "train", "--batch-size", 600, *SMALL, "--out")
@@ -169,7 +169,7 @@ HEADER = "split\tlabel\tverb_index\tsentence\tn_intervening\tn_diff_intervening\
     ],
 )
 def test_bad_lines(parallel: Path, run_grove: Grove, task: str, name: str, text: str, words: str) -> None:
-    """A named error with its line, and nothing trained."""
+    """The error names the line, and nothing is trained."""
     (parallel / name).write_text(text)
     data = ["--data", parallel / "data", "--steps", 2]
     arguments = translation(parallel, "run") if task == "translation" else [
@@ -194,9 +194,9 @@ def test_bleu_is_that_of_sacrebleu() -> None:
     assert bleu([words], [words]) == pytest.approx(100)
     assert 0 < bleu([words], [[*words[:-1], "hat"]]) < 100
     short, long = list("abcd"), list("abcde")
-    assert bleu([short], [long]) == pytest.approx(100 * exp(1 - 5 / 4))  # every n-gram is right; the brevity penalty
+    assert bleu([short], [long]) == pytest.approx(100 * exp(1 - 5 / 4))  # only the brevity penalty
     assert bleu([long], [short]) == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4))
-    of_corpus = 100 * (8 / 9 * 6 / 7 * 4 / 5 * 2 / 3) ** (1 / 4)  # of sums, as long as the references together
+    of_corpus = 100 * (8 / 9 * 6 / 7 * 4 / 5 * 2 / 3) ** (1 / 4)  # from counts summed over both sentences
     assert bleu([short, list("fghij")], [long, list("fghi")]) == pytest.approx(of_corpus)
     raw_words, tokens = "a b c d.".split(), "a b c d .".split()
     assert bleu([raw_words], [tokens], "13a") == pytest.approx(100) and bleu([raw_words], [tokens]) < 100
@@ -204,7 +204,7 @@ def test_bleu_is_that_of_sacrebleu() -> None:
 
 
 def test_shares_of_all_pairs_and_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the targets without unknown words are right; the third one has such a word, and the fourth no kin."""
+    """Half of the targets without unknown words are right; the third has an unknown word; the fourth is the only y."""
     pairs = [TextPair(("a",), tuple(text.split()), n, kind) for n, (text, kind) in
              enumerate((("b", "x"), ("b a", "x"), ("b ?", "x"), ("a", "y")), 1)]  # fmt: skip
     model: Any = SimpleNamespace(vocabulary=build_of_all_words(pairs[:2]), config=None, parameters={})
@@ -224,7 +224,7 @@ def test_right_to_the_last_token() -> None:
     """A target counts if every one of its labels is the most probable token."""
     config, ops = config_of("none"), accel.load("cpu")
     parameters, pairs = parameters_of(config), pairs_of([(2, 1), (3, 1), (1, 1), (4, 2)])
-    parameters["output_bias"][1] += 3.0  # the end symbol
+    parameters["output_bias"][1] += 3.0  # favours the end symbol
     count = 0
     for batch in pair_batches(pairs, 12, ops=ops):
         _, right, _ = encoder_decoder.scores(ops, config, parameters, batch)

@@ -31,7 +31,7 @@ TUNED = settings((*QUICK, "checkpoint_every=3"))
 
 @pytest.fixture(scope="module")
 def pretrained(texts: Path) -> Path:
-    """A GPST with pieces of words, and a GPT-2 beside it."""
+    """A folder with pre-trained runs of a GPST and of a GPT-2, both with pieces of words."""
     for name in ("gpst", "gpt2"):
         assert cli.main(run_of(texts, texts / name, "--sentence-a-line", "--beam", 0, "--model", name)) == 0
     return texts
@@ -39,7 +39,7 @@ def pretrained(texts: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sentences that are acceptable if they end with a verb; others are longer, whatever the pieces of the verb."""
+    """Sentences that are acceptable if they end with a verb; others are longer, in any vocabulary of pieces."""
     folder = tmp_path_factory.mktemp("acceptability")
     lines = [
         f"s\t{int(verb == 'sleeps')}\t\tthe {noun} {middle}{verb}\n"
@@ -65,7 +65,7 @@ def tuned(pretrained: Path, folder: Path) -> Path:
 
 
 def test_a_pre_trained_model_learns_classes(pretrained: Path, folder: Path, tuned: Path) -> None:
-    """It keeps its vocabulary, starts from its parameters, and is evaluated as any classifier."""
+    """Fine-tuning keeps the vocabulary and starts from the parameters; the model is evaluated as any classifier."""
     figures = json.loads((tuned / "evaluation.json").read_text())
     for name in TESTS:  # five seeds, two SentencePieces: 17 or 18 of 18 right; 9 by chance
         assert figures["accuracy"][name] > 0.8 and figures["correlation"][name] > 0.6
@@ -83,7 +83,7 @@ def test_a_pre_trained_model_learns_classes(pretrained: Path, folder: Path, tune
 
 
 def test_it_starts_where_the_other_ended(pretrained: Path, folder: Path, tmp_path: Path) -> None:
-    """With a rate near 0 only the new parameters change; any file of a run can be the start."""
+    """With a rate near 0, the parameters are those of the pre-trained checkpoint, and only the classes are new."""
     still = settings(("maximum_rate=1e-30", "own_rate=1e-30"))
     for name in ("gpst", "gpt2"):
         start = pretrained / name / "checkpoint.safetensors"

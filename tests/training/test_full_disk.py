@@ -1,4 +1,4 @@
-"""A disk that is full at any moment of a run: one line names what the user knows, and the run goes on afterwards."""
+"""A disk that is full at any moment of a run: one line names the user's file, and the run can be resumed afterwards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fail(*arguments: object, **options: object) -> None:
 def test_a_first_checkpoint_that_is_not_saved(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[..., str]
 ) -> None:
-    """The best parameters of its step, which were saved, do not stay alone: the run can begin anew."""
+    """The best parameters of the same step, which were saved before, are removed, so that the run can begin anew."""
     run, replace = tmp_path / "run", os.replace
     words = train(run, house.data, "--validation", house.valid, "--set", "validate_every=2")
 
@@ -89,6 +89,6 @@ def test_checkpoints_are_for_whom_the_user_s_files_are(tmp_path: Path) -> None:
 def test_metrics_that_cannot_be_written(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[..., str]
 ) -> None:
-    """The file is open, so that the system's error names none."""
+    """The system's error names no file, because the file is already open; the message does."""
     monkeypatch.setattr("accel.training.loop.json", SimpleNamespace(dumps=fail))
     assert mistake(*train(tmp_path / "run", house.data)) == f"{tmp_path / 'run' / METRICS}: No space left on device"

@@ -31,7 +31,7 @@ def tuning(folder: Path, name: str, out: Path, *more: object) -> list[str]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A GPST for every set, and more seeds of CoLA and MNLI by a GPT-2."""
+    """A run of GPST for every set, and two seeds of GPT-2 for CoLA and MNLI."""
     folder = tmp_path_factory.mktemp("glue")
     for name in SETS:
         write_glue(folder, name)
@@ -59,7 +59,7 @@ def test_every_set_is_learned_and_evaluated(runs: Path, name: str) -> None:
 
 
 def test_matthews_is_that_of_both_development_files(tmp_path: Path, grove: Callable[..., str]) -> None:
-    """CoLA's own folder: the figure is of both files together, by the classes that the model gives."""
+    """In CoLA's own folder, the figure is computed over both files together, from the classes that the model gives."""
     (tmp_path / "raw").mkdir()
     for number, name in enumerate(("in_domain_train.tsv", "in_domain_dev.tsv", "out_of_domain_dev.tsv")):
         lines = [f"s\t{int(verb == 'runs')}\t\tit {'then ' * number}{verb}\n" for verb in ("runs", "a", "runs", "the")]
@@ -78,7 +78,7 @@ def test_matthews_is_that_of_both_development_files(tmp_path: Path, grove: Calla
 
 
 def test_the_best_model_of_cola_has_the_highest_correlation(tmp_path: Path) -> None:
-    """By accuracy the first one would stay that gives all sentences the more frequent class: its correlation is 0."""
+    """Accuracy would select a model that gives all sentences the more frequent class, whose correlation is 0."""
     write_glue(tmp_path, "cola")
     more = ("--steps", 12, "--set", "validate_every=1", "--set", "maximum_rate=0.05")
     assert cli.main(tuning(tmp_path, "cola", tmp_path / "run", *more)) == 0
@@ -102,7 +102,7 @@ def test_scores_are_learned_by_heart(tmp_path: Path, model: str, grove: Callable
 
 
 def test_long_examples(tmp_path: Path, run_grove: Grove) -> None:
-    """In training they are left out, for validation they are cut to a context; both are counted."""
+    """Long examples are left out of training, and cut to a context in validation; both are counted."""
     folder = write_glue(tmp_path, "rte")
     (folder / "dev.tsv").write_text(
         "index\tsentence1\tsentence2\tlabel\n0\ta b c d e f g h\ta b\tentailment\n1\ta\tb\tnot_entailment\n"
@@ -134,7 +134,7 @@ def test_mistakes(tmp_path: Path, mistake: Callable[..., str]) -> None:
 
 
 def test_the_table(runs: Path, grove: Callable[..., str], tmp_path: Path) -> None:
-    """Means and deviations of seeds, "-" where there is no run, and the average of what all rows have."""
+    """The table has means and deviations over seeds, "-" without a run, and averages over the columns of all rows."""
     gpst = [runs / f"gpst_{name}" for name in SETS]
     gpt2 = [f"GPT-2={runs / f'gpt2_{name}_{seed}'}" for seed in (0, 1) for name in ("cola", "mnli")]
     lines = grove("glue", *gpst, *gpt2, "--out", tmp_path / "table.json").splitlines()

@@ -38,7 +38,7 @@ def further(texts: Path, pretrained: Path, out: Path, *more: object) -> list[str
 
 
 def test_the_recipe_of_grammar_induction(texts: Path, pretrained: Path, tmp_path: Path, grove: Callable) -> None:
-    """Section 4.3: 10 epochs at batch 32, F1 of gold trees after each, the best of them; sizes and pieces stay."""
+    """Section 4.3: batches of 32; F1 of gold trees after each epoch selects the best; sizes and pieces stay."""
     out = tmp_path / "run"
     grove(*further(texts, pretrained, out, "--epochs", 2))
     before, after = open_model(accel.load("cpu"), pretrained), open_model(accel.load("cpu"), out)
@@ -58,7 +58,7 @@ def test_the_recipe_of_grammar_induction(texts: Path, pretrained: Path, tmp_path
     figures = json.loads((out / "evaluation.json").read_text())
     assert figures["sentence_f1"]["inside"] == pytest.approx(best["validation_f1"])
     assert "f1" in grove("info", out) and str(pretrained) in grove("info", out)
-    grove("export", out, tmp_path / "exported")  # which does not name the pre-trained run
+    grove("export", out, tmp_path / "exported")  # the copy does not name the pre-trained run
     of_run, of_copy = (grove("evaluate", path, "--data", texts / "valid") for path in (out, tmp_path / "exported"))
     assert of_run.split()[:2] == of_copy.split()[:2] and of_run.startswith("perplexity")
 
@@ -130,7 +130,7 @@ def test_mistakes_are_named(texts: Path, pretrained: Path, tmp_path: Path, mista
 def test_folders_wikitext_and_a_given_vocabulary(
     texts: Path, pretrained: Path, tmp_path: Path, run_grove: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """Several files, one in a folder; long sentences are cut; a resumed run needs no option again."""
+    """Data are several files, one in a folder; long sentences are cut; a resumed run repeats no option."""
     (tmp_path / "wiki").mkdir()
     (tmp_path / "wiki" / "a.txt").write_text(
         " \n = Dogs = \n \n the dog sleeps . a cat <unk> ! \n \n = Cats = \n \n no . \n"

@@ -41,7 +41,7 @@ def trained(texts: Path) -> Path:
 
 
 def test_perplexity_of_words_is_the_reference_s(texts: Path, trained: Path, tmp_path: Path) -> None:
-    """Contexts of the test text are scored with the trees that they induce, and words counted, not pieces."""
+    """Contexts of the test text are scored with their induced trees; the perplexity is per word, not per piece."""
     model = open_model(accel.load("cpu"), trained)
     assert model.module is gpst and model.config.n_positions == 100
     text = load_documents(texts / "test", model.vocabulary, tmp_path, sentence_a_line=True)
@@ -123,7 +123,7 @@ def test_gpt2_learns_from_the_same_text(
 
 
 def test_configurations_are_the_paper_s(texts: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
-    """Section 4: sizes, layers, rates and batches; the deeper GPT-2s have one layer more than GPST."""
+    """Sizes, layers, rates and batches are those of section 4; the deeper GPT-2s have one layer more than GPST."""
     sizes = {name: gpst.Config(2, **fields) for name, (fields, _) in CONFIGURATIONS.items()}
     assert [
         (x.d_model, x.n_heads, x.type_layers, x.token_layers, x.d_compose, x.compose_layers, x.decompose_layers)
@@ -138,7 +138,7 @@ def test_configurations_are_the_paper_s(texts: Path, tmp_path: Path, mistake: Ca
 
 
 def test_any_text_is_read(texts: Path, trained: Path) -> None:
-    """Sentences are split, and words that were never seen are spelled."""
+    """Text is split into sentences, and words that training lacks are spelled in pieces."""
     before = (trained / "evaluation.json").read_bytes()
     assert cli.main(["evaluate", str(trained), "--data", str(texts / "novel")]) == 0
     assert json.loads((trained / "evaluation.data=novel.json").read_text())["words"] == 9

@@ -1,4 +1,4 @@
-"""A training step that is replayed by a graph is the step without one, whatever changes from step to step."""
+"""A training step that a CUDA graph replays is the step without a graph, whatever changes from step to step."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def gpu() -> Iterator[ModuleType]:
 
 
 def text(ops: ModuleType, seed: int = 0) -> TextBatches:
-    """Return batches of the same four columns of six words, with other words, and a shorter one at the end."""
+    """Return batches of four columns of six words, and a shorter batch at the end of the text."""
     ids = np.random.default_rng(seed).integers(0, VOCABULARY, 4 * 6 * 5 + 4 * 3 + 1).astype(np.int32)
     return TextBatches(ids, 4, length=6, ops=ops, seed=None, epochs=None)
 
@@ -77,7 +77,7 @@ def steps(
     ],
 )
 def test_a_replayed_step_is_the_step(gpu: ModuleType, kind: str, changed: dict[str, Any]) -> None:
-    """Bit for bit, over two epochs: dropout, rates, states that are carried and begun anew, and two shapes."""
+    """Steps are equal bit for bit over two epochs, with dropout, rates, carried and new states, and two shapes."""
     training = replace(TRAINING, **changed)
     plain, vector, _ = steps(gpu, forms.Forms("fast"), kind, training, 12)
     replayed, other, run = steps(gpu, GRAPHS, kind, training, 12)
@@ -86,10 +86,10 @@ def test_a_replayed_step_is_the_step(gpu: ModuleType, kind: str, changed: dict[s
 
 
 def test_every_model_steps_by_one_launch(gpu: ModuleType) -> None:
-    """After a step without a graph, for batches of the same shape; the first one has no memory.
+    """A step is one launch after a step of the same shape without a graph; the first batch has no memory.
 
-    All losses are those of steps without graphs, but for the Transformer Grammar, whose batches here come without the
-    places of the memory: `test_padded_trees.py` compares its losses.
+    All losses are those of steps without graphs, except for the Transformer Grammar: its batches here lack the places
+    of the memory. `test_padded_trees.py` compares its losses.
     """
     for name, step_of in STEPS.items():
         model, config, next_batch = step_of(gpu)
@@ -110,7 +110,7 @@ def test_every_model_steps_by_one_launch(gpu: ModuleType) -> None:
 
 
 def test_a_step_that_waits_has_no_graph(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As that of a GPST whose layers do not fit into shared memory: the host makes its charts."""
+    """If the layers of a GPST do not fit into shared memory, the host makes its charts, and no graph is possible."""
     monkeypatch.setattr(charts, "fits", lambda *widths: False)
     model, config, next_batch = STEPS["gpst"](gpu)
     with forms.use(GRAPHS):
@@ -122,7 +122,7 @@ def test_a_step_that_waits_has_no_graph(gpu: ModuleType, monkeypatch: pytest.Mon
 
 
 def test_a_training_by_graphs_is_the_training(gpu: ModuleType, tmp_path: Path) -> None:
-    """On a stream of its own, with validations between the steps, and resumed."""
+    """The training with graphs runs on its own stream, has validations between the steps, and is resumed."""
     config = language_model.Config(VOCABULARY, "fasttrees", embedding_size=6, hidden_size=12, chunk_size=2)
     training = replace(TRAINING, optimizer="nt_asgd", nonmonotone=0, validate_every=2, maximum_rate=3.0)
     training = replace(training, schedule="constant")
@@ -142,13 +142,13 @@ RAGGED = ((6, 4), (6, 4), (6, 4), (5, 5), (4, 6), (6, 4), (4, 6), (5, 5), (5, 5)
 
 
 def ragged(gpu: ModuleType, move: bool) -> tuple[list[float], Run]:
-    """Return the losses of batches of two columns of these lengths; with `move` an array of the run moves meanwhile."""
+    """Return the losses of batches of two columns (RAGGED); with `move`, an array of the run moves after the sixth."""
     config = language_model.Config(VOCABULARY, "fasttrees", embedding_size=6, hidden_size=12, chunk_size=2)
     run, losses, rng = run_of(gpu, language_model, config, TRAINING), [], np.random.default_rng(0)
     run.graphs = new_graphs(run) if gpu.wants_graphs() else None
     for number, lengths in enumerate(RAGGED):
         ids, labels = rng.integers(0, VOCABULARY, (2, 10)).astype(np.int32)
-        ids[0] = VOCABULARY - 1  # so that all have groups of the same sizes
+        ids[0] = VOCABULARY - 1  # the groups of all batches have the same sizes
         arrays = {"ids": ids, "labels": labels, "offsets": np.cumsum([0, *lengths])}
         losses.append(
             make_step(run, TextBatch(**gpu.from_host(arrays, **USES), n_labels=10, rate_scale=1.0, fresh=False))["loss"]
@@ -174,13 +174,13 @@ def ragged(gpu: ModuleType, move: bool) -> tuple[list[float], Run]:
 def test_a_missing_dependency_shows(
     gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, where: str, broken: Callable[..., Any]
 ) -> None:
-    """Columns of other lengths in arrays of the same sizes, and an array that moved, have other graphs.
+    """Columns of other lengths, in arrays of the same sizes, need another graph, and so does an array that moved.
 
-    Where one of the things is left out that a replay has to know, losses change, or an error is raised.
+    If a graph ignores one of the values that change between steps, losses change or an error is raised.
     """
     moves = where.endswith("_shapes")
     recurrence = import_module("accel.cuda.recurrence")
-    monkeypatch.setattr(recurrence, "WALK_BYTES", 0)  # so that the host starts a kernel for every step
+    monkeypatch.setattr(recurrence, "WALK_BYTES", 0)  # the host launches a kernel for every step
     monkeypatch.setattr(recurrence, "_plan", lambda *arguments: None)
     with forms.use(forms.Forms("fast")):
         plain, _ = ragged(gpu, moves)
@@ -201,7 +201,7 @@ def test_what_lies_inside_a_graph_holds_nothing_before_its_replay(gpu: ModuleTyp
 
     def work() -> tuple[Any, Any]:
         inside = xp.empty(3)
-        inside += 1.0  # of memory that nobody filled
+        inside += 1.0  # reads memory that nobody filled
         doubled = outside * 2.0
         outside[...] = doubled
         return inside, doubled
@@ -256,7 +256,7 @@ def test_another_thread_copies_after_a_capture(gpu: ModuleType) -> None:
 
 
 def test_what_is_wrong_in_a_batch_is_named(gpu: ModuleType) -> None:
-    """Though its shape has a graph."""
+    """A bad batch is refused although there is a graph for its shape."""
     _, _, run = steps(gpu, GRAPHS, "fasttrees", TRAINING, 4)
     batch = next(text(gpu))
     ids = known.host(batch.ids).copy()
@@ -268,7 +268,7 @@ def test_what_is_wrong_in_a_batch_is_named(gpu: ModuleType) -> None:
 
 
 def test_groups_of_graphs_are_those_of_all_sizes(gpu: ModuleType) -> None:
-    """Sums of rows that share an index are the same bit for bit where their sizes are rounded up."""
+    """Sums of rows that share an index are the same, bit for bit, if the sizes of the groups are rounded up."""
     rng = np.random.default_rng(0)
     for largest in (0, 5, 8):
         ids = np.concatenate([rng.integers(0, largest + 1, 200), [largest]]).astype(np.int32)
@@ -288,5 +288,5 @@ def test_graphs_need_one_process_whole_batches_and_fast_kernels(gpu: ModuleType)
     config = language_model.Config(VOCABULARY, "fasttrees", embedding_size=6, hidden_size=12, chunk_size=2)
     run = run_of(gpu, language_model, config, TRAINING)
     run.communicator = Communicator(0, 2, lambda array: None, lambda array: None)
-    with pytest.raises(TrainingError, match="^graphs: they are of one process and of whole batches: leave"):
+    with pytest.raises(TrainingError, match="^graphs: need one process, and no --micro-batch: leave"):
         new_graphs(run)

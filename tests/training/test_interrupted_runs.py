@@ -35,7 +35,7 @@ def test_a_run_is_the_same_again_and_another_seed_is_not(finished: Path, tmp_pat
     ids=["between two steps", "while saving", "before the first checkpoint", "while saving it", "before saving it"],
 )
 def test_a_killed_run_resumes_bit_for_bit(finished: Path, tmp_path: Path, function: str, call: int, lines: int) -> None:
-    """Kill -9 in another process, then resume here; metrics after the checkpoint are deleted."""
+    """A process is killed with SIGKILL, and its run resumed here; metrics after the checkpoint are deleted."""
     program = [
         sys.executable,
         "-m",
@@ -50,7 +50,7 @@ def test_a_killed_run_resumes_bit_for_bit(finished: Path, tmp_path: Path, functi
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert len(metrics(tmp_path)) == lines
     with open(tmp_path / train.METRICS, "a") as file:
-        file.write('{"step": 9, "lo')  # the last write of a dying process may be torn
+        file.write('{"step": 9, "lo')  # a killed process may have written half a line
     run(tmp_path, resume=True)
     assert_same_run(tmp_path, finished)
 
@@ -89,7 +89,7 @@ def test_another_run_s_directory_is_refused(finished: Path) -> None:
 
 @pytest.mark.parametrize("schedule", ["constant", "noam"])
 def test_a_run_may_be_given_more_steps(schedule: str, tmp_path: Path) -> None:
-    """Where the rate does not depend on their number: bit for bit a run that had them from the start."""
+    """If the rate does not depend on the number of steps, a lengthened run equals a longer run bit for bit."""
     training = replace(TRAINING, schedule=schedule, steps=14)
     run(tmp_path / "long", training=training)
     run(tmp_path / "short", training=replace(training, steps=7))
@@ -100,7 +100,7 @@ def test_a_run_may_be_given_more_steps(schedule: str, tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_without_newer_settings_resumes(finished: Path, tmp_path: Path) -> None:
-    """Its checkpoint lacks the newer settings of training and model, which are then at their defaults."""
+    """The checkpoint lacks the newer settings of training and model; they take their default values."""
     run(tmp_path, training=replace(TRAINING, steps=14))
     path = tmp_path / train.NEWEST
     content = checkpoint.load(path, SHAPES)
@@ -143,7 +143,7 @@ def test_a_loss_that_is_nan_stops_and_keeps_the_last_checkpoint(
 def test_an_argument_that_is_not_finite_stops_with_the_step_and_what_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Gates of a recurrent cell are no numbers any more before its loss is; other errors of operations stay."""
+    """Gates of a recurrent cell become NaN before the loss does; other errors of operations are raised unchanged."""
     messages = iter(("gates: NaN or infinity in row 0", "ids: 9 of 8 words"))
 
     def refused(*_: object, **__: object) -> tuple:
@@ -163,7 +163,7 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_the_run_can_go_on(
     right, calls = os.fsync, iter(range(1, 100))
 
     def full(descriptor: int) -> None:
-        if next(calls) > 8:  # two a file: best 3, newest 3, newest 4, best 6 and then newest 8
+        if next(calls) > 8:  # two calls a file: best 3, newest 3, newest 4, best 6; newest 8 fails
             raise OSError(errno.ENOSPC, "No space left on device")
         right(descriptor)
 

@@ -39,7 +39,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def text_run(texts: Path, out: Path, *more: object) -> list[str]:
-    """Return the command that trains a language model which soon begins to average."""
+    """Return the command that trains a language model; averaging of its parameters begins early."""
     files = ["--data", texts / "train", "--validation", texts / "valid", "--test", texts / "test"]
     small = [
         "--batch-size",
@@ -62,7 +62,7 @@ def trained(texts: Path) -> Path:
 
 
 def expected_logps(run: Path, ids: list[int]) -> np.ndarray:
-    """Return log p of every id but the first from the reference, the whole text at once."""
+    """Return log p of every id but the first, from the reference, which reads the whole text at once."""
     model = open_model(accel.load("cpu"), run)
     p = {name: x.astype(np.float64) for name, x in model.parameters.items()}
     cells = {name: x * (0.55 if name.endswith("hh.weight") else 1.0) for name, x in p.items() if "cells" in name}
@@ -98,7 +98,7 @@ def test_lines_of_a_text_are_scored_one_by_one(texts: Path, trained: Path, grove
 def test_epochs_are_those_of_the_batches(
     length: int, columns: int, texts: Path, tmp_path: Path, grove: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Batches have five steps or more, and the last one of an epoch is cut; a resumed run keeps its epochs."""
+    """Columns of a batch have five words or more, fewer at the end of an epoch; a resumed run keeps its epochs."""
     run = ("train", "--task", "language_model", "--data", texts / "train", "--length", length, "--epochs", 6)
     grove(*run, "--batch-size", columns, "--out", tmp_path / "run", *settings(LANGUAGE_MODEL))
     state = checkpoint.read_state(tmp_path / "run" / "checkpoint.safetensors")
@@ -109,7 +109,7 @@ def test_epochs_are_those_of_the_batches(
 
 
 def test_averages_are_validated_and_saved(texts: Path, trained: Path) -> None:
-    """The last validation is of the averages in the newest checkpoint, the best parameters are those of its step."""
+    """The last validation is that of the averages in the newest checkpoint; the best file holds the best validation."""
     model = open_model(accel.load("cpu"), trained / "checkpoint.safetensors")
     newest = checkpoint.load(trained / "checkpoint.safetensors", language_model.parameter_shapes(model.config))
     assert list(newest.optimizer) == ["average"] and newest.state["averaged"] > 5
@@ -130,7 +130,7 @@ def test_the_rate_follows_the_length_of_the_batch(trained: Path) -> None:
 
 @pytest.mark.parametrize("call", [7, 21], ids=["before averaging", "while averaging"])
 def test_a_killed_language_model_resumes_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
-    """State, position, averages and results all come back."""
+    """Carried states, the position in the data, averages and results are all restored."""
     program = (
         "from accel import cli\nfrom accel.models.fasttrees import language_model\n"
         "from tests.fixtures.toy_run import kill_at\n"
@@ -147,7 +147,7 @@ def test_a_killed_language_model_resumes_bit_for_bit(texts: Path, trained: Path,
 
 
 def test_two_rates_on_a_line_go_on_bit_for_bit(texts: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
-    """A killed run with another rate for the embedding; all of Adam's moments are restored."""
+    """A killed run with a separate rate for the embedding resumes; all of Adam's moments are restored."""
     choices = ("optimizer=adam", "schedule=linear", "warmup_steps=5", "own_rate_of=embed", "own_rate=0.2")
     more = settings((*choices, "maximum_rate=0.01", "steps=14"))
     whole, killed = tmp_path / "whole", tmp_path / "killed"
@@ -169,7 +169,7 @@ def test_two_rates_on_a_line_go_on_bit_for_bit(texts: Path, tmp_path: Path, mist
 
 
 def test_a_convolution_from_before_its_setting_resumes(texts: Path, tmp_path: Path, grove: Callable[..., str]) -> None:
-    """It convolves all features, as it did."""
+    """A checkpoint without the setting convolves all features of the inputs, as the older version did."""
     run, setting = tmp_path / "run", "convolved=inputs"
     first = text_run(texts, run, "--steps", 4, "--model", "conv_fasttrees", *settings((setting,)))
     grove(*first)

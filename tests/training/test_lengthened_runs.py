@@ -1,4 +1,4 @@
-"""Runs that get more steps: their schedule, what a line says of it, and why a run has ended."""
+"""Runs that get more steps: their schedule, the line that reports it, and the line that says why a run has ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 
 
 def test_a_finished_run_is_lengthened(house: House, tmp_path: Path, run_grove: Grove) -> None:
-    """Its schedule is that of the new number of steps, and a line says what happens to the rate."""
+    """The schedule is that of the new number of steps, and a line reports the change of the learning rate."""
     directory = Path(shutil.copytree(house.folder / "tg", tmp_path / "run"))
     status, _, err = run_grove("train", "--out", directory, "--resume", "--steps", 12)
     before, after = (line["learning_rate"] for line in metrics(directory)[5:7])

@@ -35,7 +35,7 @@ def test_metrics_have_one_line_a_step(finished: Path) -> None:
 
 
 def test_the_loss_is_that_of_a_label(finished: Path) -> None:
-    """Before the first update a model knows nothing: within a half, the logarithm of the vocabulary, nats."""
+    """Before the first update, the loss is the logarithm of the vocabulary size in nats, within 50 %."""
     assert metrics(finished)[0]["loss"] == pytest.approx(log(len(VOCABULARY)), rel=0.5)
 
 
@@ -55,7 +55,7 @@ def test_the_loss_falls_and_the_best_parameters_are_kept(finished: Path) -> None
 
 
 def test_an_average_begins_anew_and_ends_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NT-ASGD averages from validation 2 on, anew from validation 3 on, and ends where that average stalls."""
+    """NT-ASGD averages from validation 2 on, restarts the average at validation 3, and ends when it stalls."""
     losses = iter([2.0, 3.0, 2.5, 2.0, 2.1])
     monkeypatch.setattr(train, "evaluate", lambda *_: {"loss": next(losses)})
     rules = {"optimizer": "nt_asgd", "schedule": "constant", "nonmonotone": 0, "restart_after": 3, "validate_every": 2}
@@ -67,7 +67,7 @@ def test_an_average_begins_anew_and_ends_the_training(tmp_path: Path, monkeypatc
 
 
 def test_a_lengthened_training_is_that_of_so_many_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The validation of a last step that is no multiple of `validate_every` does not count when more follow."""
+    """A last step is validated even if `validate_every` does not divide it; that validation counts only at the end."""
     losses = {2: 2.0, 4: 3.0, 5: 9.0, 6: 1.5, 8: 2.0}
     rules = {"optimizer": "nt_asgd", "schedule": "constant", "nonmonotone": 0, "validate_every": 2, "steps": 8}
     for name, steps in (("whole", [8]), ("parts", [3, 5, 8])):
@@ -84,7 +84,7 @@ def test_a_lengthened_training_is_that_of_so_many_steps(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("rule", ["adam", "nt_asgd"])
 def test_the_best_checkpoint_holds_what_was_validated(tmp_path: Path, rule: str) -> None:
-    """The parameters of its step, not those of the end; with NT-ASGD the average."""
+    """It holds the parameters at the best validation, not those of the end; with NT-ASGD, the averages."""
     training = replace(TRAINING, optimizer=rule, schedule="constant", nonmonotone=0, maximum_rate=0.02, steps=9)
     ops, validated = accel.load("cpu"), []
     right = train.evaluate
@@ -104,7 +104,7 @@ def test_the_best_checkpoint_holds_what_was_validated(tmp_path: Path, rule: str)
 
 
 def test_training_ends_when_validations_are_not_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A resumed run that ended does nothing, until its rule is changed."""
+    """A run that has ended by this rule does nothing when it is resumed, until the rule is changed."""
     losses = iter([3.0, 2.0, 2.5, 2.0, 1.0])
     monkeypatch.setattr(train, "evaluate", lambda *_: {"loss": next(losses)})
     short = replace(TRAINING, stop_after=2)
@@ -127,7 +127,7 @@ def test_the_last_checkpoints_are_kept(finished: Path, tmp_path: Path) -> None:
 
 
 def test_another_result_selects_the_best_parameters(tmp_path: Path) -> None:
-    """The highest, the first of equals; a resumed run knows it."""
+    """The highest result is selected, and of equal results the first."""
     f1 = iter([10.0, 30.0, 20.0, 30.0, 5.0])
     run(tmp_path, training=replace(TRAINING, select="f1"), measure=lambda parameters: {"f1": next(f1)})
     lines = [(line["step"], line["validation_f1"]) for line in metrics(tmp_path) if "validation_f1" in line]
@@ -144,7 +144,7 @@ def test_a_model_without_accuracy_is_not_selected_by_it(tmp_path: Path) -> None:
 
 
 def test_an_evaluation_adds_up_all_parts_and_hands_their_memories_on() -> None:
-    """Per label, over batches and their parts; part k reads the memory of part k of the batch before."""
+    """Results are means per label over batches and parts; part k reads the memory of part k of the previous batch."""
     memories = []
 
     def scores(ops: object, config: object, parameters: object, part: SimpleNamespace, memory: object) -> tuple:
@@ -175,10 +175,10 @@ def test_data_that_end_are_named(tmp_path: Path) -> None:
     [
         ({"steps": 0}, "steps: 0, but the least whole number is 1; use 1 or more"),
         ({"warmup_steps": -1}, "warmup_steps: -1, but the least whole number is 0"),
-        ({"least_rate": 0.1}, "least_rate: 0.1, but maximum_rate is 0.005; use at most that"),
+        ({"least_rate": 0.1}, "least_rate: 0.1, but maximum_rate is less; use at most 0.005"),
         ({"seed": 2**64}, f"seed: {2**64}, but it has more than 64 bits; use a number below"),
         ({"seed": -1}, "seed: -1, but the least whole number is 0; use 0 or more"),
-        ({"clip_norm": 0.0}, "clip_norm: 0.0, but it is above 0 and finite; use a number above 0, or none"),
+        ({"clip_norm": 0.0}, "clip_norm: 0.0, but it must be above 0 and finite; use a number above 0, or none"),
     ],
 )
 def test_impossible_trainings_are_refused(change: dict[str, object], words: str) -> None:
@@ -206,7 +206,7 @@ def test_clipping_brings_long_gradients_to_the_norm_and_leaves_short_ones() -> N
 
 
 def test_clipping_is_applied(tmp_path: Path) -> None:
-    """The first two updates differ: Adam's first step forgets the scale of the gradient, the second does not."""
+    """Adam's first step does not depend on the scale of the gradient; later steps do, and show the clipping."""
     for name, clip in (("clipped", 0.01), ("free", None)):
         run(tmp_path / name, training=replace(TRAINING, clip_norm=clip))
     losses = {name: [line["loss"] for line in metrics(tmp_path / name)] for name in ("clipped", "free")}

@@ -1,4 +1,4 @@
-"""Freed memory stays with the process where it is asked to; the memory of graphs is counted."""
+"""Freed memory stays with the process if the setting is on; the memory of graphs is counted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ print(after - before)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc can")
 def test_freed_memory_is_used_again() -> None:
-    """The third array of 64 MiB costs no page fault a page."""
+    """A third array of 64 MiB causes few page faults, because it uses the memory of the first ones."""
     faults = {}
     for keep in (False, True):
         process = subprocess.run([sys.executable, "-c", FAULTS.format(keep=keep)], capture_output=True, text=True)
@@ -44,7 +44,7 @@ def test_freed_memory_is_used_again() -> None:
 
 
 def test_the_memory_of_graphs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each graph keeps a pool of its own; of a graph that is given up, the next one has the memory."""
+    """Each graph has its own memory pool; the next graph takes over the pool of a deleted graph."""
     sizes, stream = iter((3 * 10**9, 10**9, 2 * 10**9)), SimpleNamespace()
     stream.begin_capture, stream.end_capture = lambda: None, lambda: None
     pools = SimpleNamespace(

@@ -23,7 +23,7 @@ from tests.house.snapshot_cases import TRAININGS
 
 __all__ = ["folder"]
 
-MICRO = {  # of every model and every kind of batch: the rows, or their size, of a micro-batch
+MICRO = {  # models and kinds of batches: the rows of a micro-batch, or their size
     "tg": 2, "txl_cc": 4, "words": 4, "lm_fasttrees": 4, "lm_conv_fasttrees": 2, "lm_faster_fasttrees": 5,
     "lm_on_lstm": 1, "logic": 20, "sentiment": 7, "sentiment_treeformer": 4, "agreement": 20, "arithmetic": 200,
     "cogs": 70, "translation_treeformer": 300, "gpst": 1, "gpst_words": 4, "gpt2": 2, "tuned_pairs": 2,
@@ -34,7 +34,7 @@ MICRO = {  # of every model and every kind of batch: the rows, or their size, of
 
 @pytest.mark.parametrize("name", MICRO)
 def test_gradients_add_up_to_those_of_the_whole_batch(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without dropout, in float64; the second batch has the memory of the first."""
+    """Gradients are compared without dropout, in float64; the second batch reads the memory of the first."""
     jobs = job_of(folder, name), job_of(folder, name, "--micro-batch", str(MICRO[name]))
     draw, results = np.random.default_rng(5), []
     initial = {
@@ -82,7 +82,7 @@ def test_released_convolution_is_refused(mistake: Callable[..., str], folder: Pa
 
 
 def test_a_run_resumes_bit_for_bit_with_the_memory_of_every_part(tmp_path: Path) -> None:
-    """Five rows in parts of two, with dropout; the first steps, then all of them."""
+    """Batches of five rows are cut into parts of two, with dropout; a run of six steps is resumed to the end."""
     training = replace(TRAINING, schedule="constant", micro_batch=2, checkpoint_every=3)
     train_toy(tmp_path / "whole", training=training)
     train_toy(tmp_path / "cut", training=replace(training, steps=6))
@@ -103,12 +103,12 @@ def test_one_part_is_the_whole_batch_bit_for_bit(tmp_path: Path) -> None:
 def test_batches_that_come_whole_are_refused(tmp_path: Path) -> None:
     ops, training = accel.load("cpu"), replace(TRAINING, micro_batch=2)
     with Batches(CORPUS, VOCABULARY, CONFIG, 5, ops=ops, prefetch=0) as batches:
-        with pytest.raises(loop.TrainingError, match="micro_batch: 2, but these batches come whole; leave it out"):
+        with pytest.raises(loop.TrainingError, match="micro_batch: 2, but these batches are not cut; leave it out"):
             loop.train(ops, transformer_grammar, CONFIG, training, batches, tmp_path / "run", progress=False)
 
 
 def test_every_part_of_every_process_draws_its_own_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Part k of process r of two draws what process r + 2 k of more would; another step draws anew."""
+    """Part k of process r of 2 has the seed of process r + 2 k of 4; another step has new seeds."""
     seeds: dict[tuple[int, int], list[int]] = {}
     right = transformer_grammar.loss_and_grad
     for rank, ranks in ((0, 2), (1, 2), (0, 4), (1, 4), (2, 4), (3, 4)):

@@ -1,4 +1,4 @@
-"""Batches of contexts that are padded for graphs: the same numbers, and few graphs."""
+"""Batches of contexts that are padded for CUDA graphs: the numbers are the same, and few graphs are needed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def gpu() -> Iterator[ModuleType]:
 
 
 def batches_of(gpu: ModuleType, lengths: list[int], size: int, shares_graphs: bool = True) -> ContextBatches:
-    """Return batches of drawn sentences of these lengths, so many contexts of up to 30 words each."""
+    """Return batches of random sentences of these lengths; a batch has `size` contexts of up to 30 words each."""
     offsets, draw = offsets_of(lengths), np.random.default_rng(1)
     ids = draw.integers(0, V, offsets[-1]).astype(np.int32)
     bounds, begins_word = np.array([0, len(lengths)]), draw.random(offsets[-1]) < 0.7
@@ -51,7 +51,7 @@ def drawn(count: int) -> list[int]:
 
 @pytest.mark.parametrize("changes", [{}, {"whole_words": True, "height_norm": "excess"}, {"surrogate": False}], ids=str)
 def test_padding_changes_no_number(gpu: ModuleType, changes: dict[str, Any]) -> None:
-    """Loss and gradients, but for the order in which products are summed, with noise and dropout outside of charts."""
+    """Loss and gradients are equal up to the order of sums in products, with noise, and dropout outside of charts."""
     config = config_of(network_dropout=0.3, **changes)
     parameters, results = on_device(gpu, parameters_of(config)), []
     for form in (FAST, GRAPHS):
@@ -66,7 +66,7 @@ def test_padding_changes_no_number(gpu: ModuleType, changes: dict[str, Any]) -> 
 
 
 def test_batches_without_graphs_are_not_padded(gpu: ModuleType) -> None:
-    """Nor those of a validation, which ask for nothing."""
+    """Neither are those of a validation, which do not set `shares_graphs`."""
     for form, shares in ((FAST, True), (GRAPHS, False)):
         with forms.use(form):
             batch = next(iter(batches_of(gpu, drawn(9), 2, shares)))
@@ -74,7 +74,7 @@ def test_batches_without_graphs_are_not_padded(gpu: ModuleType) -> None:
 
 
 def test_many_batches_of_contexts_need_few_graphs(gpu: ModuleType) -> None:
-    """Of eight contexts of up to 30 words each."""
+    """Batches have eight contexts of up to 30 words each."""
     layouts = []
     for form in (FAST, GRAPHS):
         with forms.use(form):

@@ -1,4 +1,4 @@
-"""Batches of trees that are padded for graphs: the same numbers, and few graphs."""
+"""Batches of trees that are padded for CUDA graphs: the numbers are the same, and few graphs are needed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def gpu() -> Iterator[ModuleType]:
 
 
 def batches_of(gpu: ModuleType, n_trees: int, longest: int, rows: int) -> tuple[transformer_grammar.Config, Batches]:
-    """Return batches of random trees of up to so many words, each of one segment, and a small model for them."""
+    """Return a small model, and batches of random trees of up to `longest` words, each in one segment."""
     lengths = np.random.default_rng(0).integers(longest // 4, longest + 1, n_trees)
     examples = [make_tree("random", int(length), seed) for seed, length in enumerate(lengths)]
     vocabulary = build(examples)
@@ -52,7 +52,7 @@ def batches_of(gpu: ModuleType, n_trees: int, longest: int, rows: int) -> tuple[
 
 @pytest.mark.parametrize("name", ["tg", "tg-no-memory", "distinct", "txl-memory"])
 def test_padding_changes_no_number(gpu: ModuleType, name: str) -> None:
-    """Loss, gradients and memory, segment after segment, but for the order in which products are summed."""
+    """Loss, gradients and memory of every segment are equal up to the order of sums in products."""
     config = replace(VARIANTS[name], embedding_dropout=0.1, core_dropout=0.2, output_dropout=0.3)
     parameters, results = on_device(gpu, parameters_of(config)), []
     for form in (FAST, GRAPHS):
@@ -78,7 +78,7 @@ def test_padding_changes_no_number(gpu: ModuleType, name: str) -> None:
 
 
 def test_fifty_batches_of_trees_need_few_graphs(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of eight trees of 10 to 40 words each: a graph for every batch without padding, a few with it."""
+    """Batches have eight trees of 10 to 40 words: without padding each needs a graph, with padding a few are enough."""
     counts = []
     with forms.use(GRAPHS):
         for padded in (trees.padded, lambda batch, *_: batch):

@@ -1,4 +1,4 @@
-"""`grove train --precision` and `--kernels`: on the stand-in for a GPU, for everything else refused."""
+"""`grove train --precision` and `--kernels`: trained on the stand-in for a GPU, refused wherever they do not apply."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def losses(house: House, out: Path, *options: str, backend: str = "cuda") -> lis
 def test_precisions_train_and_are_kept(
     house: House, host_backend: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """bf16 gives nearly the losses of float32, both forms the same ones, but that the fast one rounds attention, too.
+    """bf16 has nearly the losses of float32; both forms of kernels agree, but fast ones also round attention.
 
     A resumed run keeps its precision.
     """
@@ -79,7 +79,7 @@ def test_precisions_train_and_are_kept(
 def test_what_cannot_be_is_refused(
     house: House, host_backend: ModuleType, tmp_path: Path, mistake: Callable[..., str]
 ) -> None:
-    """Another precision of a resumed run, also of one that was trained before there were any; and a processor's."""
+    """A resumed run refuses another precision, and a processor refuses precisions and kernels that it does not have."""
     losses(house, tmp_path / "run")
     resumed = ("train", "--resume", "--out", tmp_path / "run", "--backend", "cuda", "--precision", "bf16")
     assert "a resumed run keeps its settings: --precision: float32, now bf16" in mistake(*resumed)
@@ -110,7 +110,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.skipif(not bfloat16.AVAILABLE, reason="this processor has no avx512_bf16 instructions")
 def test_recurrences_train_in_bfloat16(text: Path, tmp_path: Path) -> None:
-    """Nearly the losses of float32, and other ones; a resumed run keeps its precision, and goes on as if not ended."""
+    """Losses differ a little from those of float32; a resumed run keeps its precision and equals a whole run."""
     curves = {}
     for name in ("float32", "bf16"):
         run = tmp_path / name
@@ -128,7 +128,7 @@ def test_recurrences_train_in_bfloat16(text: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not bfloat16.AVAILABLE, reason="this processor has no avx512_bf16 instructions")
 def test_curves_of_a_recurrence(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The processor's own bf16, which is trained by the option of the command."""
+    """With --recurrence, the processor's own bf16 is trained."""
     options = ["--recurrence", "--data", text, "--validation", text, "--out", tmp_path, "--steps", 6, "--seeds", 2]
     precision.main([str(x) for x in (*options, *settings((*LANGUAGE_MODEL, "batch_size=3")))])
     first, _, *rows, _ = capsys.readouterr().out.splitlines()
@@ -148,7 +148,7 @@ def test_another_processor_is_refused(
 def test_curves_stay_within_the_spread_of_seeds(
     house: House, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The figures of benchmarks/precision.md, of a tiny model; complete runs are kept."""
+    """The figures of benchmarks/precision.md are computed for a tiny model; complete runs are not made again."""
     options = ["--data", house.data, "--validation", house.valid, "--out", tmp_path, "--steps", 12, "--seeds", 3]
     command = [str(x) for x in (*options, *settings(TINY))]
     precision.main(command)

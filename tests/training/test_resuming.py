@@ -1,4 +1,4 @@
-"""`grove train` on a run's directory: what is refused leaves it as it is, and a run can be lengthened."""
+"""`grove train` on a run's directory: a refused command changes no file, and a run can be lengthened."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
-    """Return the bytes of all files by their names; folders have None."""
+    """Return the bytes of all files, and None for folders, by their names."""
     return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
 
 
@@ -80,7 +80,7 @@ def test_a_refused_resume_leaves_the_run_as_it_is(
 def test_other_trees_in_the_place_of_the_data_are_refused(
     house: House, tmp_path: Path, name: str, changed: Callable[[list[str]], list[str]], mistake: Callable[..., str]
 ) -> None:
-    """The same paths with more trees, or with as many in another order; a run of an older version has no digests."""
+    """The path is the same, with more trees or in another order; a run of an older version has no digests of data."""
     paths, run = {"data": tmp_path / "trees", "validation": tmp_path / "valid"}, tmp_path / "run"
     for path in paths.values():
         shutil.copy(house.data, path)
@@ -139,13 +139,13 @@ def test_files_of_something_else_are_not_replaced(
     (tmp_path / name).write_text(text)
     message = mistake(*train(tmp_path, house.data, *(["--resume"] * resume)))
     assert contents(tmp_path) == {name: text.encode()}
-    if not resume or name not in ("config.json", "vocabulary.json"):  # which --resume reads
+    if not resume or name not in ("config.json", "vocabulary.json"):  # --resume reads these
         but = f"is there already, and {tmp_path} holds no run that can be resumed"
         assert message == f"{tmp_path / name}: {but}: choose another directory"
 
 
 def test_weights_beside_settings_are_not_replaced(house: House, tmp_path: Path, mistake: Callable[..., str]) -> None:
-    """As in the folder that grove import writes."""
+    """A folder that `grove import` writes has such files."""
     directory = copy_of(house, tmp_path)
     for name in (METRICS, NEWEST):
         (directory / name).unlink()
@@ -171,7 +171,7 @@ def test_a_run_that_ended_before_its_first_step_begins_again(
 def test_settings_are_what_a_run_writes_first(
     house: House, tmp_path: Path, run_grove: Grove, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They mark the directory as its own."""
+    """The settings mark the directory as that of the run."""
 
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
@@ -222,7 +222,7 @@ def test_an_interrupt_says_what_is_kept(
 def test_a_run_that_another_process_trains_is_refused(
     house: House, tmp_path: Path, mistake: Callable[..., str], run_grove: Grove
 ) -> None:
-    """By its process and host; the lock of a dead process of this host is taken over, that of another host is not."""
+    """The error names process and host; a lock is taken over if its process is of this host and has ended."""
     directory = copy_of(house, tmp_path)
     program = (
         "import sys; from pathlib import Path; from accel.training.lock import locked\n"
@@ -257,7 +257,7 @@ def test_a_process_of_another_user_lives(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that the file names must live."""
+    """Without file locks, the run is locked while the process that the file names is alive."""
 
     def no_locks(*arguments: object) -> None:
         raise OSError(lock.errno.ENOSYS, "Function not implemented")
@@ -282,10 +282,10 @@ def test_a_run_that_has_lost_its_checkpoint_is_refused(
     before = contents(directory)
     for options in ((), ("--steps", "9")):
         assert mistake("train", "--out", directory, "--resume", *options) == (
-            f"{directory / NEWEST}: is missing, and nothing but it can be resumed: put it back, choose another "
+            f"{directory / NEWEST}: is missing, and a run cannot be resumed without it: put it back, choose another "
             f"directory with --out, or remove {directory} to train from the start"
         )
         assert contents(directory) == before
-    (directory / BEST).unlink()  # as a run that was killed before its first checkpoint
+    (directory / BEST).unlink()  # now like a run killed before its first checkpoint
     assert run_grove("train", "--out", directory, "--resume")[0] == 0
     assert (directory / NEWEST).read_bytes() == (tmp_path / NEWEST).read_bytes()

@@ -1,4 +1,4 @@
-"""Learning rates decided by validations, and the optimisers, against literal transcriptions of their definitions."""
+"""Learning rates that depend on validations, and optimisers, against literal transcriptions of their definitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from accel.training.settings import TrainingConfig
 
 
 class ReduceOnPlateau:
-    """PyTorch's ReduceLROnPlateau with threshold 0, as it is written there."""
+    """PyTorch's ReduceLROnPlateau with threshold 0, transcribed."""
 
     def __init__(self, lr: float, mode: str, factor: float, patience: int, min_lr: float) -> None:
         self.lr, self.mode, self.factor, self.patience, self.min_lr = lr, mode, factor, patience, min_lr
@@ -38,7 +38,7 @@ class ReduceOnPlateau:
 
 
 def walk(seed: int, n: int = 40) -> list[float]:
-    """Return results that rise and fall, some of them equal."""
+    """Return validation results that rise and fall; some are equal."""
     random = np.random.default_rng(seed)
     return np.round(1.0 + np.cumsum(random.standard_normal(n)) * 0.01 + random.random(n) * 0.02, 3).tolist()
 
@@ -70,7 +70,7 @@ def test_averaging_begins_where_the_awd_lstm_begins(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_second_average_ends_where_the_awd_lstm_s_fine_tuning_ends(seed: int) -> None:
-    """Against the loop of the released code, with a list of losses that grows after the restart, too."""
+    """The ends are those of the loop of the released code, in which the list of losses also grows after the restart."""
     at, losses, has_begun, ends = 30, list[float](), False, list[int]()
     results = walk(seed, 120)
     for n, loss in enumerate(results, 1):
@@ -108,7 +108,7 @@ def test_noam_rises_and_falls() -> None:
 
 @pytest.mark.parametrize("warmup", [0, 3])
 def test_a_line_up_and_a_line_down(warmup: int) -> None:
-    """As get_linear_schedule_with_warmup, whose last step stands one above zero."""
+    """The rates are those of get_linear_schedule_with_warmup, whose last step is one step above zero."""
     steps = 20
     settings = TrainingConfig(
         schedule="linear",
@@ -129,7 +129,7 @@ PLACES = places({"parser.a": (2,), "b": (1, 1), "parser.c": (1, 2), "parsed": (2
 @pytest.mark.parametrize("decay", ["penalty", "decoupled"])
 @pytest.mark.parametrize("name", ["adam", "sgd", "nt_asgd"])
 def test_a_group_of_parameters_has_a_rate_of_its_own(name: str, decay: str, backend: ModuleType) -> None:
-    """Each group is where it would be if all learned at its rate."""
+    """Each group of parameters is the same as if all parameters had its rate."""
     rates = {"maximum_rate": 0.2, "own_rate_of": "parser.", "own_rate": 0.5}
     options: dict[str, object] = {"optimizer": name, "weight_decay": 0.3, "decay": decay}
     average_from = 4 if name == "nt_asgd" else None
@@ -151,7 +151,7 @@ def test_a_group_without_parameters_is_named() -> None:
 def trained(
     ops: ModuleType, settings: TrainingConfig, average_from: int | None = None, factor: float = 1.0
 ) -> tuple[list[np.ndarray], ...]:
-    """Return start, gradients, parameters and averages of ten updates at changing rates and scales."""
+    """Return the parameters (start first), gradients and averages of ten updates at changing rates."""
     random = np.random.default_rng(0)
     vector = random.standard_normal(7)
     gradients = [random.standard_normal(7) for _ in range(10)]
@@ -181,7 +181,7 @@ def test_adam_decays_weights_as_pytorch_s_does() -> None:
 
 
 def test_adam_with_decoupled_decay_is_pytorch_s_adamw(backend: ModuleType) -> None:
-    """Weights shrink by the rate times the decay, whatever their gradient is: it is not among what Adam divides."""
+    """Weights shrink by rate times decay, whatever their gradient is; Adam does not divide the decay."""
     settings = TrainingConfig(epsilon=1e-9, weight_decay=0.3, decay="decoupled")
     vectors, gradients, _ = trained(backend, settings)
     p, first, second = vectors[0].copy(), np.zeros(7), np.zeros(7)
@@ -196,7 +196,7 @@ def test_adam_with_decoupled_decay_is_pytorch_s_adamw(backend: ModuleType) -> No
 
 @pytest.mark.parametrize("average_from", [None, 0, 4])
 def test_averaged_descent_is_pytorch_s(average_from: int | None) -> None:
-    """ASGD with t0 0 and lambd 0, the rate of a step being that step's; plain descent before."""
+    """It is ASGD with t0 = 0 and lambd = 0 at each step's own rate, after plain gradient descent."""
     settings = TrainingConfig(optimizer="nt_asgd", weight_decay=0.3)
     vectors, gradients, averages = trained(accel.load("cpu"), settings, average_from)
     p, ax, mu, step = vectors[0].copy(), np.zeros(7), 1.0, 0
@@ -227,7 +227,7 @@ def test_averaged_descent_is_pytorch_s(average_from: int | None) -> None:
             {"own_rate_of": "a", "own_rate": 1.0, "maximum_rate": 0.0},
             "maximum_rate: 0.0, but own_rate is a multiple of it",
         ),
-        ({"weight_decay": -1.0}, "weight_decay: -1.0, but it is at least 0 and finite"),
+        ({"weight_decay": -1.0}, "weight_decay: -1.0, but it must be at least 0 and finite"),
     ],
 )
 def test_impossible_settings_are_refused(change: dict[str, object], words: str) -> None:

@@ -59,14 +59,14 @@ def test_sentences_left_out_are_counted(treebank: Path, tmp_path: Path, capsys: 
 def test_validation_leaves_out_trees_without_tags(
     treebank: Path, tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
 ) -> None:
-    """As the training does; a test, which scores all trees, is refused before the training."""
+    """Training leaves them out, too; a test scores all trees, and so is refused before the training."""
     path = tmp_path / "mixed.trees"
     path.write_text((treebank / "valid").read_text() + "(S (NP the dog) (VP sings))\n")
     run = run_of(treebank, tmp_path / "run", "--leave-out-untagged", "--steps", 2, "--set", "validate_every=1")
     run[run.index("--validation") + 1] = str(path)
     of_test = run.index("--test") + 1
     assert mistake(*run[:of_test], path, *run[of_test + 1 :]) == (
-        f"{path}:27: not every word has a part-of-speech tag: --test has all its trees parsed: remove this one from it"
+        f"{path}:27: not every word has a part-of-speech tag, and all trees of --test are parsed: remove this tree"
     )
     assert not (tmp_path / "run").exists()
     grove(*run)
@@ -131,7 +131,7 @@ def test_a_killed_run_resumes_bit_for_bit(treebank: Path, trained: Path, tmp_pat
 def test_backends_learn_alike(
     backend: ModuleType, treebank: Path, trained: Path, tmp_path: Path, reading: dict[str, Any]
 ) -> None:
-    """Two steps of every backend have the losses of the first one; so few, since the reference's slopes are slow."""
+    """Two steps of every backend have the losses of `cpu`; the gradients of the reference are too slow for more."""
     sentences, _ = read_bracketed(treebank / "train", READING, 4)
     model = open_model(accel.load("cpu"), trained)
     encoded, _ = encode_bracketed(treebank / "train", sentences, model.vocabulary)

@@ -26,7 +26,7 @@ RARELY = replace(TRAINING, checkpoint_every=1000)
 
 @pytest.fixture(autouse=True)
 def handled() -> Iterator[None]:
-    """Handle Ctrl-C in every test, also where the tests run in the background and ignore it."""
+    """Handle Ctrl-C in every test, also if the tests run in the background, where it is ignored."""
     former = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, former)
@@ -41,7 +41,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def at_call(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], None]) -> None:
-    """Do something in the middle of the step of that number, from 1."""
+    """Do `action` in the middle of the step of that number, counted from 1."""
     right, calls = transformer_grammar.loss_and_grad, iter(range(1, 1000))
 
     def step(*arguments: Any, **options: Any) -> Any:
@@ -105,7 +105,7 @@ def test_a_signal_after_the_last_look_is_not_lost() -> None:
 
 
 def test_signals_that_are_ignored_stay_ignored() -> None:
-    """As in a process that a shell starts in the background."""
+    """A process that a shell starts in the background ignores signals."""
     former = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with signals.noted("") as numbers:
@@ -116,7 +116,7 @@ def test_signals_that_are_ignored_stay_ignored() -> None:
 
 
 def test_a_run_is_saved_by_time(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At steps 2 and 5; killed in step 7, it resumes from step 5."""
+    """The run is saved at steps 2 and 5; it fails in step 7 and resumes from step 5."""
     monkeypatch.setattr(loop, "is_save_due", lambda run: run.step in (2, 5))
 
     def crash() -> None:
@@ -140,7 +140,7 @@ def test_a_save_is_due_after_two_minutes_or_twenty_times_its_own_time(monkeypatc
 
 
 def test_the_seconds_of_a_save_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From its begin to the written file, wherever the clock began."""
+    """The time runs from the begin of the save to the written file, whatever the clock shows at first."""
     now, right = [1000.0], checkpoint.save
     state = runs.start(accel.load("cpu"), transformer_grammar, CONFIG, TRAINING, serial(), "")
 

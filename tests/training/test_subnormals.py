@@ -18,7 +18,7 @@ SMALL = np.array([1e-39, 1e-30], np.float32)
 
 
 def products() -> list[bool]:
-    """Return whether a subnormal argument and a subnormal result are no zeros."""
+    """Return whether a subnormal argument, and whether a subnormal result, is kept and not set to 0."""
     return [bool(SMALL[0] * np.float32(1)), bool((SMALL[1:] * np.float32(1e-10)).any())]
 
 

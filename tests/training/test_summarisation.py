@@ -16,7 +16,7 @@ __all__ = ["parallel"]
 
 
 def test_rouge_by_hand() -> None:
-    """Of the unigrams 3 of 3 and of 4 are common; of the bigrams 1 of 2 and of 3; in order 2 of 3 and of 4."""
+    """Common are 3 unigrams, 1 bigram and a subsequence of 2, of 3 and 4 words, and of 2 and 3 bigrams."""
     pytest.importorskip("rouge_score", reason="the extra summarise is not installed")
     scores = rouge([["cat", "the", "sat"]], [["the", "sat", "cat", "down"]], "blanks")
     mean = 100 * (6 / 7 + 2 / 5 + 4 / 7) / 3

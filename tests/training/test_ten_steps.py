@@ -28,7 +28,7 @@ RATE = 1e-2
 
 
 def losses(ops: ModuleType, model: str) -> list[float]:
-    """Return the loss a label before each of ten updates, in float64."""
+    """Return the loss per label before each of ten updates, in float64."""
     config = transformer_grammar.Config(
         model=model, vocabulary_size=len(VOCABULARY), d_model=4, d_ff=3, n_layers=1, n_heads=2, segment_length=6,
         memory_length=4, embedding_dropout=0.1, core_dropout=0.2, output_dropout=0.1,
@@ -62,7 +62,7 @@ def test_ten_steps(backend: ModuleType, model: str) -> None:
 
 
 def stack_losses(ops: ModuleType, kind: str, pairs: bool) -> list[float]:
-    """Return the same of a stack: pairs of sentences with Adam, or a text with gradient descent."""
+    """Return the losses of a FastTrees stack in the same way: of sentence pairs with Adam, or of a text with SGD."""
     common = {"kind": kind, "embedding_size": 4 if pairs else 2, "hidden_size": 2, "n_layers": 1, "chunk_size": 1}
     if pairs:
         model, settings = sentence_classifier, TrainingConfig(weight_decay=1e-3)

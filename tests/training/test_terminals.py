@@ -28,7 +28,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 
 
 def test_its_ids_are_those_of_words(house: House) -> None:
-    """There are two ids less for every label (Figure 9: 23,835 and 23,888), and trees are read as their words."""
+    """It lacks the two ids of every label (Figure 9: 23,835 ids, not 23,888), and reads trees as their words."""
     vocabulary, of_trees = house.model("words").vocabulary, build(read_treebank(house.data))
     assert vocabulary.labels == () and vocabulary.terminals == of_trees.terminals
     assert len(vocabulary) == len(of_trees) - 2 * len(of_trees.labels) == house.model("words").config.vocabulary_size

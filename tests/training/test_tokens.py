@@ -18,7 +18,7 @@ __all__ = ["folder"]
 
 
 def of_tokens(folder: Path, name: str, out: Path, *more: str) -> list[str]:
-    """Return a training of the snapshot without its number of steps."""
+    """Return the command of a training of the snapshot, with `more` instead of its number of steps."""
     arguments = [x.replace("@/", f"{folder}/") for x in TRAININGS[name]]
     place = arguments.index("--steps")
     return [*arguments[:place], *arguments[place + 2 :], "--out", str(out), *more]

@@ -86,7 +86,7 @@ def stored(kernel: Any) -> Any:
     try:
         kernel._cache = _Cache(kernel.py_func)
     except RuntimeError as error:
-        reason = "no folder for compiled kernels can be written: set NUMBA_CACHE_DIR to one that can"
+        reason = "no folder for compiled kernels is writable: set NUMBA_CACHE_DIR to a writable folder"
         raise BackendUnavailable(f"cpu: {reason}") from error
     return kernel
 

@@ -34,7 +34,7 @@ def floats(**arrays: Array) -> list[Array]:
             raise ValueError(f"{name}: dtype {array.dtype} is neither float32 nor float64")
         dtype = dtype or array.dtype
         if array.dtype != dtype:
-            raise ValueError(f"{name}: dtype {array.dtype} is not {dtype} as that of {next(iter(arrays))}")
+            raise ValueError(f"{name}: dtype {array.dtype}, but that of {next(iter(arrays))} is {dtype}")
         result.append(array if array.flags.c_contiguous else xp.ascontiguousarray(array))
     return result
 
@@ -48,7 +48,7 @@ def integers(dtype: Any, **arrays: Array) -> list[Array]:
         if array.dtype != dtype:
             raise ValueError(f"{name}: dtype {array.dtype} is not {np.dtype(dtype)}")
         if array.ndim != 1:
-            raise ValueError(f"{name}: shape {array.shape} has not one axis")
+            raise ValueError(f"{name}: shape {array.shape}, expected one axis")
     return [array if array.flags.c_contiguous else xp.ascontiguousarray(array) for array in arrays.values()]
 
 

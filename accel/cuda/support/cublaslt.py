@@ -37,7 +37,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
         c_void_p, c_void_p, c_size_t, c_void_p,
     ),
 }  # fmt: skip
-"""The arguments of the functions that are used; each returns a status, 0 if all is well."""
+"""The argument types of the functions that are used; each function returns a status, 0 for success."""
 
 
 class Number(IntEnum):

@@ -38,5 +38,5 @@ def place_of(seed: int) -> int | None:
         return None
     numbers, seeds = places
     if seed not in numbers or numbers[seed] >= len(seeds):
-        raise RuntimeError(f"seed {seed}: it follows from no place of the pass, so that a graph cannot know it")
+        raise RuntimeError(f"seed {seed}: is of none of {len(seeds)} dropout sites, so that a graph cannot replace it")
     return device.address(seeds) + numbers[seed] * seeds.itemsize

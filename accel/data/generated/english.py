@@ -24,7 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m accel.data.generated.english", description="write trees and sentences of generated English"
     )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="gets {train,valid,test}.{trees,txt}")
-    parser.add_argument("--sentences", type=int, default=20_000, help="sentences of train; valid and test have 500 each (20000)")
+    parser.add_argument(
+        "--sentences", type=int, default=20_000, help="sentences of train; valid and test have 500 each (20000)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="another seed gives other sentences (0)")
     options = parser.parse_args(arguments)
     try:

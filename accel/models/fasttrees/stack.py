@@ -150,10 +150,12 @@ def run_stack(
         The state that an earlier call returned for the same sequences; no gradient flows into it. None: all zero.
     """
     xp, n_sequences = tape.xp, len(offsets) - 1
+    shapes = [(n_sequences, width) for width in config.state_widths()]
     if state is None:
-        state = [xp.zeros((n_sequences, width), x.value.dtype) for width in config.state_widths()]
-    elif [s.shape for s in state] != [(n_sequences, width) for width in config.state_widths()]:
-        raise ValueError(f"state: not that of {n_sequences} sequences in this stack")
+        state = [xp.zeros(shape, x.value.dtype) for shape in shapes]
+    elif [s.shape for s in state] != shapes:
+        actual_shapes = [s.shape for s in state]
+        raise ValueError(f"state: shapes {actual_shapes}, but {n_sequences} sequences in this stack need {shapes}")
     rows, next_state = iter(state), []
     owner = None  # the sequence of every step, for convolutions
     if config.kind == "conv_fasttrees":

@@ -54,7 +54,7 @@ class Config:
 
     def __post_init__(self) -> None:
         one, zero = at_least(1), at_least(0)
-        height = Allowed(lambda value: value >= 0, "it is at least 0", "0 or a number above 0")
+        height = Allowed(lambda value: value >= 0, "it must be at least 0", "0 or a number above 0")
         check(
             self, vocabulary_size=one, d_model=one, n_heads=one, token_layers=one, n_positions=one, d_compose=one,
             compose_heads=one, d_score=one, d_parser=one, parser_heads=one, parser_feed_forward=one, window=one,

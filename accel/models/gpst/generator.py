@@ -108,7 +108,8 @@ def _inputs(f: Pass, node: np.ndarray, position: np.ndarray, starts: np.ndarray)
     previous[context_starts] = 0
     position = position - np.repeat(position[context_starts], np.diff(np.append(context_starts, len(node))))
     if position.max() >= f.config.n_positions:
-        raise ValueError(f"contexts: {position.max()} words, but the model has {f.config.n_positions} positions with 0")
+        limit = f"the model has {f.config.n_positions} positions: use fewer words"
+        raise ValueError(f"contexts: {position.max()} words, but {limit}")
     return {"previous": previous.astype(np.int32), "position": position.astype(np.int32)}
 
 

@@ -104,4 +104,5 @@ def _check_positions(offsets: np.ndarray, contexts: np.ndarray, n_positions: int
     lasts = np.diff(offsets)[contexts[1:] - 1]  # not used for an empty context
     positions = np.where(np.diff(contexts) > 0, np.diff(offsets[contexts]) - (lasts == 1), 0)
     if positions.max() >= n_positions:
-        raise ValueError(f"contexts: {positions.max()} words, but the model has {n_positions} positions with 0")
+        limit = f"the model has {n_positions} positions: use fewer words"
+        raise ValueError(f"contexts: {positions.max()} words, but {limit}")

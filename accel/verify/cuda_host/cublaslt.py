@@ -155,7 +155,7 @@ class HostLibrary:
         self._of(handle, "")
         preferred = self._of(preference, "MatmulPreference").attributes
         if preferred.get(Preference.MOST_WORKSPACE, 0) < WORKSPACE_NEEDED or n_requested < 1 or c != out:
-            raise Refused(INVALID, "too little workspace, no result asked for, or another C than D")
+            raise Refused(INVALID, "the workspace is too small, no result is asked for, or C is not D")
         product = self._product(operation, a, b, out, preferred)
         result = Algorithm.from_address(results)
         self.planned.append(product)
@@ -191,16 +191,16 @@ class HostLibrary:
         self._of(handle, "")
         number = (c_uint64 * 8).from_address(algorithm)[0]
         if not 1 <= number <= len(self.planned):
-            raise Refused(INVALID, "the algorithm is of no search")
+            raise Refused(INVALID, "the algorithm was not returned by cublasLtMatmulAlgoGetHeuristic")
         product = self.planned[number - 1]
         aligned = {
             Preference.ALIGNMENT_A: product.a.aligned, Preference.ALIGNMENT_B: product.b.aligned,
             Preference.ALIGNMENT_D: product.out.aligned,
         }  # fmt: skip
         if self._product(operation, a_layout, b_layout, out_layout, aligned) != product:
-            raise Refused(NOT_SUPPORTED, "the algorithm is of another product")
+            raise Refused(NOT_SUPPORTED, "the algorithm was returned for another product")
         if (c, c_layout) != (out, out_layout) or not workspace or workspace % 16 or size < WORKSPACE_NEEDED:
-            raise Refused(INVALID, "another C than D, or a workspace that is missing, too small or not aligned")
+            raise Refused(INVALID, "C is not D, or the workspace is missing, too small or not aligned")
         for address, matrix in ((a, product.a), (b, product.b), (out, product.out)):
             if address % matrix.aligned:
                 raise Refused(INVALID, f"address {address} is no multiple of {matrix.aligned}")
@@ -237,8 +237,7 @@ def _refuse(product: Product, scale: int) -> None:
         if not (0 < matrix.rows <= matrix.pitch and matrix.columns > 0):
             raise Refused(INVALID, f"{matrix}: no rows, or a leading dimension below their number")
     (m, k), (depth, n) = (
-        (x.columns, x.rows) if swap else (x.rows, x.columns)
-        for x, swap in zip((a, b), product.transposed, strict=True)
+        (x.columns, x.rows) if swap else (x.rows, x.columns) for x, swap in zip((a, b), product.transposed, strict=True)
     )
     if (m, n) != (out.rows, out.columns) or k != depth:
         raise Refused(INVALID, f"a product of [{m}, {k}] and [{depth}, {n}] is not [{out.rows}, {out.columns}]")

@@ -112,7 +112,7 @@ def concatenate(arrays: Sequence[ndarray], axis: int = 0) -> ndarray:
     """Return arrays one after another. Many of one type take one kernel, to which CuPy copies their addresses."""
     parts = raw(list(arrays))
     if len(parts) > PASSED and len({part.dtype for part in parts}) == 1:
-        refuse("concatenate, which copies from the host where many arrays lie")
+        refuse("concatenate of many arrays, whose addresses it copies from the host")
     count(KERNELS, "concatenate")
     return wrapped(lambda: np.concatenate(parts, axis))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 KINDS = ("reads", "writes", "changes atomically")
 PARAMETERS = re.compile(r"^#define (\w+)(?:\(([\w, ]*)\))? +((?:.*\\\n)*.*)$", flags=re.MULTILINE)
-"""Matches macros: some stand for several parameters of a kernel, and an argument may be a part of the names."""
+"""Matches a macro: its name, arguments and text. The text may be several parameters of a kernel, named by arguments."""
 
 
 class Access(ctypes.Structure):

@@ -86,13 +86,13 @@ def split_best_trees(outputs: Outputs, case: Case) -> list[Outputs]:
 
 
 def above_the_flat_tree(shared: Example, example: Example, outputs: Outputs) -> None:
-    """SP-2 L4, for the tree whose words are all bare."""
+    """SP-2 L4: log Z is at least the score of the tree whose only constituent is the sentence."""
     most = example["scores"][0, -1].max()
     assert outputs[0][0] >= most - 1e-6 * abs(most)
 
 
 def different_trees_in_order(shared: Example, example: Example, outputs: Outputs) -> None:
-    """SP-4 L2."""
+    """SP-4 L2: different trees in descending order, each with the score of SP-1."""
     scores, sizes, constituents = outputs
     assert (np.diff(scores) <= 0).all() and 1 <= len(scores) <= shared["count"]
     trees = [part.tolist() for part in np.split(constituents, np.cumsum(sizes)[:-1])]
