@@ -132,7 +132,7 @@ def test_a_word_that_a_text_would_split_is_refused(tmp_path: Path, mistake: Grov
     """Trees are split at plain blanks, text also at no-break spaces: a word with one would become two words."""
     (tmp_path / "some.trees").write_text("(S a b)\n(S 10\u00a0000 dogs)\n", encoding="utf-8")
     wrong = mistake("prepare", "text", tmp_path / "some.trees", "--convention", "plain", "--out", tmp_path / "text")
-    assert wrong.startswith(f"{tmp_path}/some.trees:2: the word '10\\xa0000': text is split at the blank in it")
+    assert wrong.startswith(f"{tmp_path}/some.trees:2: the word '10\\xa0000' has a blank, and text is split at blanks")
     assert not (tmp_path / "text").exists()
 
 
