@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +149,9 @@ def read_task_results(folder: Path) -> list[TaskResult]:
 def value_of(result: TaskResult, name: str) -> float | None:
     """Return a measure of a result, None if it was not measured."""
     return next((measure["value"] for measure in result["measures"] if measure["name"] == name), None)
+
+
+def values_of(results: Sequence[TaskResult], model: str, name: str) -> list[float]:
+    """Return a measure of every result of a model, in order; results without it are left out."""
+    values = (value_of(result, name) for result in results if result["model"] == model)
+    return [value for value in values if value is not None]

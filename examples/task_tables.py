@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from examples.categories import categories
 from examples.markdown import less, spread, table
-from examples.task_results import TaskResult, value_of
+from examples.task_results import TaskResult, value_of, values_of
 from examples.treeformer import sizes
 
 CELLS = {
@@ -174,7 +175,7 @@ def task_table(name: str, results: Sequence[TaskResult]) -> str:
     task = TASKS[name]
     of_task = [result for result in results if result["task"] in SOURCES.get(name, (name,))]
     first, *_ = task.measures
-    baseline = _values(of_task, task.against, first)
+    baseline = values_of(of_task, task.against, first)
     is_compared = len(task.models) > 1 and len(baseline) > 1
     head = ["model", *task.measures.values(), *(["paper"] if task.paper else []),
             *([f"less {task.models[task.against]} (p)"] if is_compared else []), "seeds", "steps",
@@ -189,24 +190,6 @@ def task_table(name: str, results: Sequence[TaskResult]) -> str:
             cells[place] = f"{fmean(values):.1f}"
             rows.append(cells)
     return table(head, rows)
-
-
-def categories(name: str, results: Sequence[TaskResult]) -> str:
-    """Return a row for each category of COGS' generalisation set, and a column for each model."""
-    models = TASKS[name].models
-    of_task = [result for result in results if result["task"] == name]
-    measures = dict.fromkeys(measure["name"] for result in of_task for measure in result["measures"])
-    rows = [
-        [measure.removeprefix("accuracy, ").replace("_", " "),
-         *(spread(_values(of_task, model, measure), 1) for model in models)]
-        for measure in sorted(measures) if "_" in measure and ", checkpoint-" not in measure
-    ]  # fmt: skip
-    return table(("category, 1,000 sentences each", *models.values()), rows)
-
-
-def _values(results: Sequence[TaskResult], model: str, measure: str) -> list[float]:
-    values = (value_of(result, measure) for result in results if result["model"] == model)
-    return [value for value in values if value is not None]
 
 
 def _row(
@@ -229,7 +212,7 @@ def _row(
             "",
         ]
     digits = {"perplexity": 2}
-    cells = [spread(_values(results, model, measure), digits.get(measure, 1)) for measure in task.measures]
+    cells = [spread(values_of(results, model, measure), digits.get(measure, 1)) for measure in task.measures]
     difference = [_difference(task, results, model, baseline)] if is_compared else []
     steps = {result["steps"] for result in of_model if result["steps"] is not None}
     hours = [result["hours"] for result in of_model if result["hours"] is not None]
@@ -243,7 +226,7 @@ def _row(
 
 def _difference(task: TaskTable, results: Sequence[TaskResult], model: str, baseline: Sequence[float]) -> str:
     """Return the difference of the first measure to the model that the others are compared with, and Welch's p."""
-    values = _values(results, model, next(iter(task.measures)))
+    values = values_of(results, model, next(iter(task.measures)))
     return "" if model == task.against or len(values) < 2 else less(values, baseline)
 
 
@@ -251,7 +234,7 @@ def task_sources(results: Sequence[TaskResult]) -> str:
     """Return where the results of every task come from."""
     rows = []
     for name in sorted({result["task"] for result in results}):
-        of_task = [result for result in results if result["task"] == name]
+        of_task = _of(name, results)
         hours = [result["hours"] for result in of_task if result["hours"] is not None]
         data = {file: digest[:8] for result in of_task for file, digest in (result["data"] or {}).items()}
         files = [f"{file} {digest}" for file, digest in data.items()]
@@ -269,7 +252,7 @@ def _joined(results: Sequence[TaskResult], name: str) -> str:
 
 def sizes_rows(results: Sequence[TaskResult]) -> list[dict[str, Any]]:
     """Return the rows of `examples.treeformer.sizes`, of all seeds that there are."""
-    of_task = [result for result in results if result["task"] == "treeformer/sizes"]
+    of_task = _of("treeformer/sizes", results)
     rows = []
     for name in dict.fromkeys(result["model"] for result in of_task):
         variant = sizes.variant_of(name)
@@ -284,9 +267,13 @@ def sizes_rows(results: Sequence[TaskResult]) -> list[dict[str, Any]]:
                                          row["H"] or 0, order.index(row["model"])))  # fmt: skip
 
 
+def _of(task: str, results: Sequence[TaskResult]) -> list[TaskResult]:
+    return [result for result in results if result["task"] == task]
+
+
 TABLES_OF_TASKS: dict[str, Callable[[str, Sequence[Any]], str]] = {
     "task": task_table,
-    "categories": categories,
+    "categories": lambda task, results: categories(TASKS[task].models, _of(task, results)),
     "sizes": lambda task, results: sizes.table_of(sizes_rows(results), sizes.TASKS[task].shown),
     "task_sources": lambda _, results: task_sources(results),
 }

@@ -49,7 +49,7 @@ def test_laws_of_scores(pairs: list[tuple[int, int]]) -> None:
 
 
 @given(st.permutations(range(6)))
-def test_spearman_of_different_numbers(order: list[int]) -> None:
+def test_spearman_without_ties(order: list[int]) -> None:
     """CLASS-5 L2."""
     squares = sum((i - rank) ** 2 for i, rank in enumerate(order))
     assert spearman(range(6), order) == pytest.approx(1 - 6 * squares / (6**3 - 6))
