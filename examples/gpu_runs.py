@@ -7,22 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from examples.language_model_runs import SIZES as LANGUAGE_MODELS
+from examples.language_model_runs import language_model
 from examples.queue_commands import SEEDS, Run, of_trees, settings, train, trees
-from examples.queue_runs import (
-    CELLS,
-    GRAMMARS,
-    LANGUAGE_MODEL_STEPS,
-    LOGIC_STEPS,
-    SIZES,
-    TREEBANKS,
-    cogs,
-    gpst,
-    language_model,
-    logic,
-)
+from examples.queue_runs import CELLS, GRAMMARS, LOGIC_STEPS, SIZES, TREEBANKS, cogs, gpst, logic
 
 GRAMMAR_STEPS = 20_000
-LANGUAGE_MODELS = ("on_lstm", "fasttrees", "faster_fasttrees")
+LANGUAGE_MODEL_STEPS = 25 * 1382
 TRAINS, OTHERS = "accel.cli train", ("accel.cli", "examples.gpst.measure")
 SECONDS = {"logic": 0.01, "language_model": 0.01, "cogs": 0.02, "grammar": 0.04, "gpst": 0.3}
 """Seconds of a training step. A grammar's was measured on an H200 (benchmarks/results/gpu/h200), with fast kernels and
@@ -57,7 +48,7 @@ GPU_RUNS = (
     *(on_gpu(cogs(kind, seed), 30_000 * SECONDS["cogs"] / 3600)
       for seed in SEEDS for kind in ("transformer", "treeformer")),
     *(on_gpu(language_model(kind, 0), LANGUAGE_MODEL_STEPS * SECONDS["language_model"] / 3600)
-      for kind in LANGUAGE_MODELS),
+      for kind in LANGUAGE_MODELS["medium"].hours),
     TREEBANKS,
     *(on_gpu(grammar(model, seed), GRAMMAR_STEPS * SECONDS["grammar"] / 3600) for seed in SEEDS for model in GRAMMARS),
     *(on_gpu(gpst(model), (SIZES["gpst"].steps + SIZES["gpst"].induction_steps) * SECONDS["gpst"] / 3600)
