@@ -1,7 +1,7 @@
 """The language models that `examples.queue` trains, for FastTrees' Tables 1 and 7: two sizes on the Penn Treebank.
 
-The trees of all layers are compared with the gold trees. The small size is that of `examples.small_runs`, with more
-steps: a step takes half as long as one of the medium size, mostly for the softmax over 10,000 words.
+The trees of all layers are compared with the gold trees. A step of the small size takes half as long as one of the
+medium size: most of it is the softmax over 10,000 words.
 """
 
 from __future__ import annotations

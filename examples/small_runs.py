@@ -6,7 +6,6 @@ beside ours in RESULTS.md. The tasks are listed in the order in which they are r
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 from examples.queue_commands import SEEDS, Run, of_text, options_of, settings, train
@@ -22,19 +21,6 @@ TINY = settings(
 CLASSIFIER = settings(
     embedding_size=64, hidden_size=64, chunk_size=8, mlp_size=64, dropout=0.2, maximum_rate=2e-3, least_rate=2e-4
 )
-LOGIC = settings(
-    embedding_size=64, hidden_size=100, mlp_size=100, dropout=0, conv_dropout=0, embedding_range=1.7, batch_size=64,
-    maximum_rate=2e-3,
-)  # fmt: skip
-"""Of the models of examples.fasttrees.logic."""
-LANGUAGE_MODEL = settings(
-    embedding_size=64, hidden_size=64, chunk_size=8, optimizer="adam", clip_norm=1, weight_decay=0, schedule="cosine",
-    warmup_steps=20, maximum_rate=1e-2, embedding_dropout=0, input_dropout=0, layer_dropout=0, output_dropout=0,
-    weight_drop=0, alpha=0, beta=0,
-)  # fmt: skip
-"""Of the models of examples.fasttrees.language_model."""
-
-
 def small(task: str, model: str, seed: int, hours: float, data: tuple[str, ...], words: str, *more: str) -> Run:
     """Return the run that trains a model with the options `words` of `grove train`, then runs the commands `more`."""
     command = f"--task {task.split('/')[1]} --model {model} --seed {seed} {words}"
@@ -49,43 +35,25 @@ def of_files(folder: str, train_file: str, validation: str, test: str) -> tuple[
 
 def inference(model: str, seed: int) -> Run:
     options, files = of_files("sick", "train.txt.xz", "dev.txt.xz", "test.txt.xz")
-    words = f"{options} --epochs 6 --batch-size 64 {CLASSIFIER}"
-    return small("fasttrees/inference", model, seed, 0.003, files, words)
+    words = f"{options} --epochs 20 --batch-size 64 {CLASSIFIER}"
+    return small("fasttrees/inference", model, seed, 0.01, files, words)
 
 
 def sentiment(model: str, seed: int) -> Run:
     options, files = of_files("sst", "train.txt.xz", "dev.txt.xz", "test.txt.xz")
-    words = f"{options} --no-phrases --epochs 3 --batch-size 64 {CLASSIFIER}"
-    return small("fasttrees/sentiment", model, seed, 0.003, files, words)
+    words = f"{options} --no-phrases --epochs 10 --batch-size 64 {CLASSIFIER}"
+    return small("fasttrees/sentiment", model, seed, 0.01, files, words)
 
 
 def agreement(model: str, seed: int) -> Run:
     files = ("{data}/sva/derived_craft.tsv.xz",)
-    words = f"--data {files[0]} --steps 150 --batch-size 64 {TINY} --set validate_every=50"
-    return small("fasttrees/agreement", model, seed, 0.003, files, words)
+    words = f"--data {files[0]} --steps 600 --batch-size 64 {TINY} --set validate_every=50"
+    return small("fasttrees/agreement", model, seed, 0.01, files, words)
 
 
 def arithmetic(model: str, seed: int) -> Run:
     words = f"--problems 50000 --steps 250 --batch-size 1024 {TINY} --set validate_every=125"
     return small("fasttrees/arithmetic", model, seed, 0.002, (), words)
-
-
-def language_model(model: str, seed: int) -> Run:
-    options, files = of_files("ptb_lm", "ptb.train.txt.xz", "ptb.valid.txt.xz", "ptb.test.txt.xz")
-    gold = "{data}/ptb_sample/wsj_sample.mrg.xz"
-    words = f"{options} --batch-size 32 --length 35 --min-count 1 --steps 150 {LANGUAGE_MODEL}"
-    trees = f"accel.cli induction --checkpoint {{run}} --gold {gold} --convention wsj10 --out {{run}}/induction.json"
-    run = small("fasttrees/language_model", model, seed, 0.0065, (*files, gold), words, trees)
-    return replace(run, figures=("{run}/evaluation.json", "{run}/induction.json"))
-
-
-LOGIC_DATA = Run("fasttrees/logic_data", "fasttrees/logic", 0.002, ("examples.fasttrees.logic --models --out {run}",))
-
-
-def logic(model: str, seed: int) -> Run:
-    data = f"{{runs}}/{LOGIC_DATA.name}/data"
-    run = small("fasttrees/logic", model, seed, 0.004, (data,), f"--data {data} --epochs 2 {LOGIC}")
-    return replace(run, needs=(LOGIC_DATA.name,))
 
 
 def translation(model: str, seed: int) -> Run:
@@ -146,9 +114,6 @@ SMALL_RUNS = (
     *(sentiment(model, seed) for model, seed in product(CELLS, SEEDS)),
     *(agreement(model, seed) for model, seed in product(BLOCKS, SEEDS)),
     *(arithmetic(model, seed) for model, seed in product(BLOCKS, SEEDS)),
-    *(language_model(model, seed) for model, seed in product(CELLS[1:], SEEDS)),
-    LOGIC_DATA,
-    *(logic(model, seed) for model, seed in product(CELLS, SEEDS)),
     *(run for seed in reversed(SEEDS) for run in (
         sizes(seed),
         *(head_final(model, seed) for model in ("transformer", "treeformer", "transformer_deeper")),
