@@ -21,6 +21,8 @@ TINY = settings(
 CLASSIFIER = settings(
     embedding_size=64, hidden_size=64, chunk_size=8, mlp_size=64, dropout=0.2, maximum_rate=2e-3, least_rate=2e-4
 )
+
+
 def small(task: str, model: str, seed: int, hours: float, data: tuple[str, ...], words: str, *more: str) -> Run:
     """Return the run that trains a model with the options `words` of `grove train`, then runs the commands `more`."""
     command = f"--task {task.split('/')[1]} --model {model} --seed {seed} {words}"
