@@ -48,7 +48,7 @@ def segments(
     if positions not in ("depth", "linear"):
         raise ValueError(f'positions must be "depth" or "linear", not {positions!r}')
     if positions == "linear" and memory == "stack":
-        raise ValueError('positions "linear" needs memory "shift": gathered memory has lost the distances')
+        raise ValueError('positions "linear" needs memory "shift": the rows of a stack memory lose their distances')
     return walk(types, offsets, segment_length, memory_length, memory == "shift", positions == "linear")[:5]
 
 
