@@ -45,7 +45,7 @@ def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[st
         content |= {name: [[line["step"], line[name]] for line in lines if name in line] for name in names}
         content["last_step"] = lines[-1]
         if names:
-            content["still_improving"] = trained["results"][-1] == trained["best"]
+            content["still_improving"] = is_last_best(trained["results"], trained["best"])
     for path in sorted(path for pattern in run.figures for path in runs.glob(pattern.format(run=run.name))):
         text = path.read_text(encoding="utf-8").replace(f'"{runs}', '"{runs}').replace(f'"{data}', '"{data}')
         figures = json.loads(text)
@@ -53,6 +53,15 @@ def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[st
             del figures["rows"]  # one for every sentence
         content.setdefault("figures", {})[path.relative_to(runs).as_posix()] = figures
     return content
+
+
+def is_last_best(validations: Sequence[float], best: float) -> bool:
+    """Return whether the last validation is the best one, and better than all before it.
+
+    >>> is_last_best([0.5, 0.7], 0.7), is_last_best([0.7, 0.5, 0.7], 0.7)
+    (True, False)
+    """
+    return validations.index(best) == len(validations) - 1
 
 
 def f1_of(results: Path, name: str) -> float | None:

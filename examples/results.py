@@ -29,7 +29,7 @@ from examples.tables import TABLES, has_distribution, picture_name
 from examples.task_results import TaskResult
 from examples.task_tables import TABLES_OF_TASKS, sizes_rows
 from examples.treeformer import sizes
-from examples.verdicts import verdicts
+from examples.verdicts import decided, verdicts
 
 PAGE = Path(__file__).with_name("RESULTS.md")
 PAGES = (PAGE, Path(__file__).with_name("NOT_REPRODUCED.md"))
@@ -122,6 +122,8 @@ def page(
             content = curves.links(results, of_queue)
         elif kind == "verdicts":
             content = verdicts(name, results, of_tasks)
+        elif kind == "decided":
+            content = decided(results, of_tasks)
         else:
             content = TABLES[kind]([result for result in results if not name or result["experiment"] == name])
         return f"<!-- table {match[1]} -->\n{content}\n<!-- end -->"

@@ -1,4 +1,4 @@
-"""The orders that the papers claim, tested by our results: the tables of verdicts in NOT_REPRODUCED.md.
+"""The orders that the papers claim, tested by our results: the tables of verdicts in NOT_REPRODUCED.md and RESULTS.md.
 
 A claim is that one model is better than another in a measure. It is confirmed if the 95 % interval of the difference
 (Welch's, over seeds) lies on the paper's side of 0, refuted if on the other side, and open otherwise; "so far" if the
@@ -33,6 +33,9 @@ Answers = Mapping[str, str]
 """1 or 0 for each item of SyntaxGym's suites, - for one that was skipped."""
 HEAD = ("in the paper", "its order", "training", "difference (95 % interval)", "seeds", "steps",
         "still improving", "verdict")  # fmt: skip
+TITLES = {"transformer_grammars": "Transformer Grammars", "fasttrees": "FastTrees", "treeformer": "Treeformer"}
+OPEN = "open", "one seed: open", "not run"
+"""The beginnings of verdicts that decide nothing."""
 EXACT = "txl_terminals"
 LOWER = "perplexity", "documents", "error"
 """Measures whose lower values are the better ones, by the beginnings of their names."""
@@ -58,7 +61,7 @@ def claims(place: str, tasks: tuple[str, ...], measure: str, *pairs: tuple[str, 
         yield Claim(place, better, worse, measure, tasks)
 
 
-LOGIC = tuple(f"fasttrees/logic{training}" for training in ("_published", "_paper_size", "_4_epochs", ""))
+LOGIC = tuple(f"fasttrees/logic{training}" for training in ("_published", "_paper_size"))
 CONV_LSTM, FAST_LSTM, LSTM_FASTER = (
     ("conv_fasttrees", "on_lstm"), ("fasttrees", "on_lstm"), ("on_lstm", "faster_fasttrees")
 )  # fmt: skip
@@ -68,7 +71,7 @@ ON_ALBERT = ("albert_treeformer", "albert")
 LANGUAGE_MODELS = tuple(f"fasttrees/language_model_{n}_epochs" for n in (10, 25))
 """That of ten epochs has three seeds, the other has one."""
 CLAIMS = (
-    *claims("Table 1", (*LANGUAGE_MODELS, "fasttrees/language_model"), "perplexity", ("on_lstm", "fasttrees"),
+    *claims("Table 1", LANGUAGE_MODELS, "perplexity", ("on_lstm", "fasttrees"),
             ("fasttrees", "conv_fasttrees"), ("conv_fasttrees", "faster_fasttrees"), ("fasttrees", "faster_fasttrees")),
     *(claim for n in ("10", "11", "12", "10 to 12", "7 to 12")
       for claim in claims(f"Table 2, {n} operators", LOGIC, f"accuracy, {n}", ("conv_fasttrees", "fasttrees"),
@@ -78,7 +81,6 @@ CLAIMS = (
     *claims("Table 5", ("fasttrees/translation",), "BLEU, best", FAST, CONV),
     *claims("Table 6, agreement", ("fasttrees/agreement",), "accuracy, all", CONV),
     *claims("Table 6, arithmetic", ("fasttrees/arithmetic",), "accuracy", FAST, CONV),
-    *claims("Table 7", ("fasttrees/trees",), "F1, trees", ("on_lstm", "fasttrees")),
     *(claim for text in ("WSJ10", "WSJ")
       for claim in claims(f"Table 7, {text}", LANGUAGE_MODELS, f"F1, {text}, layer 2", ("on_lstm", "fasttrees"))),
     *claims("Table 1", ("treeformer/translation",), "BLEU, best", CHART, RELEASED),
@@ -97,11 +99,19 @@ VARIANTS = (("tg_distinct", "tg"), ("tg", "tg_linear"))
 
 def verdicts(paper: str, results: Sequence[Result], of_tasks: Sequence[TaskResult]) -> str:
     """Return a row for every claim of a paper."""
+    return table(HEAD, _rows(paper, results, of_tasks), n_names=3)
+
+
+def decided(results: Sequence[Result], of_tasks: Sequence[TaskResult]) -> str:
+    """Return the rows of all papers whose claims are confirmed or refuted."""
+    rows = [(title, *row) for paper, title in TITLES.items() for row in _rows(paper, results, of_tasks)]
+    return table(("paper", *HEAD), [row for row in rows if not row[-1].startswith(OPEN)], n_names=4)
+
+
+def _rows(paper: str, results: Sequence[Result], of_tasks: Sequence[TaskResult]) -> list[tuple[str, ...]]:
     if paper == "transformer_grammars":
-        rows = list(_rows_of_grammars(results))
-    else:
-        rows = [_row_of_task(claim, of_tasks) for claim in CLAIMS if claim.tasks[0].startswith(f"{paper}/")]
-    return table(HEAD, rows, n_names=3)
+        return list(_rows_of_grammars(results))
+    return [_row_of_task(claim, of_tasks) for claim in CLAIMS if claim.tasks[0].startswith(f"{paper}/")]
 
 
 def judge(better: Sequence[float], worse: Sequence[float], *, lower: bool = False, digits: int = 2) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from examples.result_files import ESTIMATED, values_of
 from examples.results import PAGES
 from examples.task_results import FIELDS, TaskResult
 from examples.task_tables import TASKS
-from examples.verdicts import CLAIMS, Claim, judge, verdicts
+from examples.verdicts import CLAIMS, Claim, decided, judge, verdicts
 
 ROOT = Path(__file__).parents[2]
 RESULTS, PAGE = PAGES
@@ -50,20 +50,30 @@ def logic_rows(results: list[TaskResult], lengths: str = "10") -> list[list[str]
 
 
 def test_the_longest_training_that_both_models_have_counts() -> None:
-    short = [*of_task("fasttrees/logic", "conv_fasttrees", [60.0, 61.0, 62.0], still_improving=True),
-             *of_task("fasttrees/logic", "fasttrees", [50.0, 51.0, 52.0], still_improving=True)]  # fmt: skip
+    short = [*of_task("fasttrees/logic_paper_size", "conv_fasttrees", [60.0, 61.0, 62.0], still_improving=True),
+             *of_task("fasttrees/logic_paper_size", "fasttrees", [50.0, 51.0, 52.0], still_improving=True)]  # fmt: skip
     long = of_task("fasttrees/logic_published", "conv_fasttrees", [80.0], steps=50)
     row, without = logic_rows([*short, *long])
-    assert row[1:4] == ["Conv. FastTrees before FastTrees", "logic", "+10.00 (+7.73 to +12.27)"]
+    assert row[1:4] == ["Conv. FastTrees before FastTrees", "logic_paper_size", "+10.00 (+7.73 to +12.27)"]
     assert row[4:] == ["3", "9", "6 of 6", "confirmed so far"]
     assert without[-1] == "not run" and "ON-LSTM" in without[1]
     row, _ = logic_rows([*short, *long, *of_task("fasttrees/logic_published", "fasttrees", [81.0, 82.0])])
     assert row[2:] == ["logic_published", "-1.50", "1, 2", "9 to 50", "", "open: one seed, no interval"]
 
 
+def test_open_claims_are_left_out_of_those_decided() -> None:
+    results = [*of_task("fasttrees/logic_published", "conv_fasttrees", [60.0, 61.0, 62.0]),
+               *of_task("fasttrees/logic_published", "fasttrees", [50.0, 51.0, 52.0]),
+               *of_task("fasttrees/logic_published", "on_lstm", [59.0, 60.5, 62.5])]  # fmt: skip
+    _, _, *rows = map(cells, decided([], results).splitlines())
+    assert rows and {(row[0], row[2], row[-1]) for row in rows} == {
+        ("FastTrees", "Conv. FastTrees before FastTrees", "confirmed")
+    }
+
+
 def test_still_improving_of_some_models_does_not_soften_a_verdict() -> None:
-    results = [*of_task("fasttrees/logic", "conv_fasttrees", [50.0, 51.0, 52.0], still_improving=True),
-               *of_task("fasttrees/logic", "fasttrees", [60.0, 61.0, 62.0], still_improving=False)]  # fmt: skip
+    results = [*of_task("fasttrees/logic_paper_size", "conv_fasttrees", [50.0, 51.0, 52.0], still_improving=True),
+               *of_task("fasttrees/logic_paper_size", "fasttrees", [60.0, 61.0, 62.0], still_improving=False)]  # fmt: skip
     row, _ = logic_rows(results)
     assert row[-2:] == ["3 of 6", "refuted"]
 
@@ -136,7 +146,7 @@ def test_a_claim_has_the_order_of_the_papers_figures(claim: Claim) -> None:
 def test_a_claim_has_a_row_on_the_table_of_its_paper_alone() -> None:
     rows = {paper: verdicts(paper, [], []).splitlines()[2:] for paper in ("fasttrees", "treeformer")}
     orders = {paper: [tuple(cells(row)[:2]) for row in rows[paper]] for paper in rows}
-    assert ("Table 7", "ON-LSTM before FastTrees") in orders["fasttrees"]
+    assert ("Table 7, WSJ", "ON-LSTM before FastTrees") in orders["fasttrees"]
     assert ("Table 4, CoGnition", "Treeformer, released chart before Transformer") in orders["treeformer"]
     assert len({order for paper in orders.values() for order in paper}) == sum(map(len, rows.values())) == len(CLAIMS)
 
