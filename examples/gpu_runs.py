@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from examples.language_model_runs import SIZES as LANGUAGE_MODELS
-from examples.language_model_runs import language_model
+from examples.language_model_runs import LANGUAGE_MODELS, language_model
 from examples.queue_commands import SEEDS, Run, of_trees, settings, train, trees
 from examples.queue_runs import CELLS, GRAMMARS, LOGIC_STEPS, SIZES, TREEBANKS, cogs, gpst, logic
 
 GRAMMAR_STEPS = 20_000
-LANGUAGE_MODEL_STEPS = 25 * 1382
+LANGUAGE_MODEL_STEPS = LANGUAGE_MODELS["medium"].epochs * 1382
 TRAINS, OTHERS = "accel.cli train", ("accel.cli", "examples.gpst.measure")
 SECONDS = {"logic": 0.01, "language_model": 0.01, "cogs": 0.02, "grammar": 0.04, "gpst": 0.3}
 """Seconds of a training step. A grammar's was measured on an H200 (benchmarks/results/gpu/h200), with fast kernels and

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from examples.language_model_runs import WSJ, language_model
+from examples.language_model_runs import LANGUAGE_MODELS, WSJ, language_model
 from examples.queue_commands import SEEDS, Run, of_text, of_trees, options_of, settings, train, trees
 
 GOLD = {"wsj": WSJ, "tg_example": of_trees("tg_example")[2]}
@@ -244,8 +244,7 @@ LOGIC_STEPS = LOGIC_EPOCHS * 953
 SECONDS = {
     "tg": 0.19, "txl_cc": 0.26, "txl_terminals": 0.15,
     "logic fasttrees": 0.3, "logic conv_fasttrees": 0.25, "logic on_lstm": 0.34, "logic faster_fasttrees": 0.07,
-    "logic lstm": 0.24,
-    "cogs transformer": 0.28, "cogs treeformer": 0.32,
+    "logic lstm": 0.24, "cogs transformer": 0.28, "cogs treeformer": 0.32,
     "gpst_small gpst": 0.47, "gpst_small induction": 0.58, "gpst_small gpt2": 0.18,
     "gpst gpst": 2.5, "gpst induction": 1.2, "gpst gpt2": 0.9,
 }  # fmt: skip
@@ -277,8 +276,8 @@ RUNS = (
     PARSED,
     *ANALYSES,
     *(logic(kind, seed) for seed in SEEDS[1:] for kind in ("fasttrees", "on_lstm")),
-    *(language_model(kind, 0) for kind in ("on_lstm", "fasttrees", "faster_fasttrees")),
-    *(language_model(kind, seed, "small") for seed in SEEDS for kind in CELLS[:4]),
+    *(language_model(kind, 0) for kind in LANGUAGE_MODELS["medium"].hours),
+    *(language_model(kind, seed, "small") for seed in SEEDS for kind in LANGUAGE_MODELS["small"].hours),
     *table_1("silver", seeds=SEEDS[1:]),
     *(cogs(kind, seed) for seed in SEEDS for kind in ("transformer", "treeformer")),
     *(gpst(model) for model in ("gpst", "gpt2")),

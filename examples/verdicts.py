@@ -34,8 +34,7 @@ Answers = Mapping[str, str]
 HEAD = ("in the paper", "its order", "training", "difference (95 % interval)", "seeds", "steps",
         "still improving", "verdict")  # fmt: skip
 TITLES = {"transformer_grammars": "Transformer Grammars", "fasttrees": "FastTrees", "treeformer": "Treeformer"}
-OPEN = "open", "one seed: open", "not run"
-"""The beginnings of verdicts that decide nothing."""
+DECIDED = "confirmed", "refuted"
 EXACT = "txl_terminals"
 LOWER = "perplexity", "documents", "error"
 """Measures whose lower values are the better ones, by the beginnings of their names."""
@@ -105,7 +104,7 @@ def verdicts(paper: str, results: Sequence[Result], of_tasks: Sequence[TaskResul
 def decided(results: Sequence[Result], of_tasks: Sequence[TaskResult]) -> str:
     """Return the rows of all papers whose claims are confirmed or refuted."""
     rows = [(title, *row) for paper, title in TITLES.items() for row in _rows(paper, results, of_tasks)]
-    return table(("paper", *HEAD), [row for row in rows if not row[-1].startswith(OPEN)], n_names=4)
+    return table(("paper", *HEAD), [row for row in rows if any(word in row[-1] for word in DECIDED)], n_names=4)
 
 
 def _rows(paper: str, results: Sequence[Result], of_tasks: Sequence[TaskResult]) -> list[tuple[str, ...]]:
@@ -219,7 +218,7 @@ def _row_of_grammar(claim: Claim, group: Sequence[Result]) -> tuple[str, ...] | 
     exact_is_lower = (claim.better == EXACT and fmean(one) < fmean(other)) or (
         claim.worse == EXACT and fmean(other) < fmean(one)
     )
-    if claim.lower and exact_is_lower and judgement in ("confirmed", "refuted"):
+    if claim.lower and exact_is_lower and judgement in DECIDED:
         of_draws = "an estimate, which may be too high" if claim.measure == ESTIMATED else ""
         judgement = f"open: {of_draws or ('a sum over some trees' if of_documents(both[0][0]) else 'a bound')}"
     trained = [result for of_model in both for result in of_model]
@@ -231,7 +230,7 @@ def _row_of_grammar(claim: Claim, group: Sequence[Result]) -> tuple[str, ...] | 
 
 
 def _so_far(judgement: str, improving: Sequence[bool]) -> str:
-    is_judged = judgement.endswith(("confirmed", "refuted"))  # perhaps after "one seed: "
+    is_judged = judgement.endswith(DECIDED)  # perhaps after "one seed: "
     return f"{judgement} so far" if is_judged and improving and all(improving) else judgement
 
 

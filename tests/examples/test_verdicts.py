@@ -49,7 +49,7 @@ def logic_rows(results: list[TaskResult], lengths: str = "10") -> list[list[str]
     return [cells(line) for line in lines if f"Table 2, {lengths} operators" in line]
 
 
-def test_the_longest_training_that_both_models_have_counts() -> None:
+def test_the_first_training_that_both_models_have_counts() -> None:
     short = [*of_task("fasttrees/logic_paper_size", "conv_fasttrees", [60.0, 61.0, 62.0], still_improving=True),
              *of_task("fasttrees/logic_paper_size", "fasttrees", [50.0, 51.0, 52.0], still_improving=True)]  # fmt: skip
     long = of_task("fasttrees/logic_published", "conv_fasttrees", [80.0], steps=50)
