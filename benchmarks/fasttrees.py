@@ -180,28 +180,28 @@ def calls(cell_type: str, setting: Setting) -> tuple[Run, Peer]:
     """Return our run and that of PyTorch, after a comparison of both.
 
     The gradients of Conv. FastTrees are compared in float64: where rounding moves an input of its ReLU across 0, the
-    slopes of both sides differ by 1, and among millions of inputs in float32 some are that near to 0.
+    gradients of both sides differ by 1, and among millions of inputs in float32 some are that near to 0.
     """
     ours = Run(cell_type, setting)
     peer = Peer(cell_type, setting, ours)
     if cell_type != "lstm":
-        compare(ours, peer, 1e-5, 1e-4, slopes=cell_type != "conv_fasttrees")
+        compare(ours, peer, 1e-5, 1e-4, with_gradients=cell_type != "conv_fasttrees")
     if cell_type == "conv_fasttrees":
         exact = Run(cell_type, setting, np.float64)
-        compare(exact, Peer(cell_type, setting, exact), 1e-13, 1e-12, slopes=True)
+        compare(exact, Peer(cell_type, setting, exact), 1e-13, 1e-12, with_gradients=True)
     return ours, peer
 
 
-def compare(ours: Run, peer: Peer, bound: float, weight_bound: float, *, slopes: bool) -> None:
-    """Raise AssertionError unless both sides agree: in outputs and, with slopes, the gradients of inputs and weights.
+def compare(ours: Run, peer: Peer, bound: float, weight_bound: float, *, with_gradients: bool) -> None:
+    """Raise AssertionError unless both sides agree: in outputs and, `with_gradients`, in those of inputs and weights.
 
     The bounds are multiples of the greatest element; for outputs and gradients of inputs, of 1 if that is greater.
     """
     results = zip(ours(), (peer().detach(), peer.x.grad), ("outputs", "inputs"), strict=True)
-    for mine, other, name in list(results)[: 1 + slopes]:
+    for mine, other, name in list(results)[: 1 + with_gradients]:
         other = other.transpose(0, 1).reshape(mine.shape).numpy()
         np.testing.assert_allclose(mine, other, rtol=0, atol=bound * max(1, abs(other).max()), err_msg=name)
-    for name, value in peer.stack.named_parameters() if slopes else ():
+    for name, value in peer.stack.named_parameters() if with_gradients else ():
         most = float(value.grad.abs().max())
         np.testing.assert_allclose(
             ours.gradients[name], value.grad.numpy(), rtol=0, atol=weight_bound * most, err_msg=name

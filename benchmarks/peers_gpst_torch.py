@@ -110,7 +110,7 @@ class GPST(nn.Module):
             left, right = lefts[bounds[0] : bounds[-1]], rights[bounds[0] : bounds[-1]]
             score = (sides[0][left] * sides[1][right]).sum(-1) / sides[0].shape[1] ** 0.5
             if score.requires_grad:
-                score.register_hook(lambda slopes: torch.zeros_like(slopes) if self.is_stopped else slopes)
+                score.register_hook(lambda gradients: torch.zeros_like(gradients) if self.is_stopped else gradients)
             weights, cell = _weights(score, bounds)
             composed = self.over_pairs("compose", vectors[left], vectors[right], torch.arange(2))
             parents = _norm(_mixed(weights, composed, cell, int(end - begin)))

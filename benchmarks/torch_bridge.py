@@ -174,14 +174,14 @@ def overhead(clock: Clock) -> dict[str, dict[str, float]]:
         tensors = [torch.from_numpy(x) for x in arrays]
         leaves = [x.clone().requires_grad_(n < 3) for n, x in enumerate(tensors)]
         ones = np.ones((rows, units), np.float32)
-        slopes = torch.from_numpy(ones)
+        gradients = torch.from_numpy(ones)
 
         def both(arrays: list[Any] = arrays, ones: Any = ones) -> Any:
             outputs = cpu.recurrence(*arrays, kind="on_lstm")
             return cpu.recurrence_vjp(ones, outputs, *arrays, kind="on_lstm")
 
-        def autograd(leaves: list[Any] = leaves, slopes: Any = slopes) -> Any:
-            return torch.autograd.grad(ops.recurrence(*leaves, kind="on_lstm")[0], leaves[:3], slopes)
+        def autograd(leaves: list[Any] = leaves, gradients: Any = gradients) -> Any:
+            return torch.autograd.grad(ops.recurrence(*leaves, kind="on_lstm")[0], leaves[:3], gradients)
 
         def times(call: Call, calls: int = calls) -> None:
             for _ in range(calls):

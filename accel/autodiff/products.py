@@ -76,8 +76,8 @@ class Products:
         elif not any(new) and all(weight.gradient is weight.buffer for weight in weights):
             self.matmul_all(*factors, [weight.gradient for weight in weights], add=True)
         else:
-            for weight, slopes in zip(weights, b, strict=True):
-                self.accumulate_product(weight, a, slopes)
+            for weight, gradients in zip(weights, b, strict=True):
+                self.accumulate_product(weight, a, gradients)
 
 
 def product_of(ops: ModuleType) -> Callable[..., Array]:

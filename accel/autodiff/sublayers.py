@@ -33,8 +33,8 @@ def residual_and_norm(
 
     def backward(d_out: Array, d_normal: Array) -> None:
         d_x, d_y, *others = parts.sum_layer_norm_vjp(d_out, d_normal, outputs, scale.value, *drop)
-        for parameter, slopes in zip((bias, scale, shift), others, strict=True):
-            parameter.accumulate(slopes)
+        for parameter, gradients in zip((bias, scale, shift), others, strict=True):
+            parameter.accumulate(gradients)
         y.accumulate(d_y, owned=d_y is not d_x)
         x.accumulate(d_x, owned=d_y is not d_x)
 
@@ -54,14 +54,14 @@ def normed(tape: Tape, p: Parameters, norm: str, x: Variable) -> Variable:
 
     def backward(d_out: Array) -> None:
         if x.gradient is None:
-            d_x, *slopes = tape.ops.layer_norm_vjp(d_out, outputs, x.value, scale.value, shift.value)
+            d_x, *gradients = tape.ops.layer_norm_vjp(d_out, outputs, x.value, scale.value, shift.value)
         else:
             sum_outputs = x.value, *outputs
-            d_x, _, _, *slopes = parts.sum_layer_norm_vjp(x.gradient, d_out, sum_outputs, scale.value, 0.0, 0)
+            d_x, _, _, *gradients = parts.sum_layer_norm_vjp(x.gradient, d_out, sum_outputs, scale.value, 0.0, 0)
             x.gradient = None
         x.accumulate(d_x)
-        scale.accumulate(slopes[0])
-        shift.accumulate(slopes[1])
+        scale.accumulate(gradients[0])
+        shift.accumulate(gradients[1])
 
     return tape.record(outputs[0], [x, scale, shift], backward)
 

@@ -137,10 +137,10 @@ class Tape:
             value = self.matmul(x.value, weight.value, bias=None if bias is None else bias.value)
 
         def backward(d_out: Array) -> None:
-            slopes = self.factor(d_out)
+            gradients = self.factor(d_out)
             if x.needs_gradient:
-                self.products.accumulate_product(x, slopes, weight.value.T)
-            self.products.accumulate_linear(weight, bias, x.value.T, slopes, d_out, "sums_of_b")
+                self.products.accumulate_product(x, gradients, weight.value.T)
+            self.products.accumulate_linear(weight, bias, x.value.T, gradients, d_out, "sums_of_b")
 
         return self.record(value, [x, weight] if bias is None else [x, weight, bias], backward)
 
@@ -154,16 +154,16 @@ class Tape:
         if biases:
             self.ops.residual_sums.add_biases(values, [bias.value for bias in biases])
 
-        def backward(slopes: dict[int, Array]) -> None:
-            numbers = sorted(slopes)
-            rounded = dict(zip(numbers, self.products.factors([slopes[i] for i in numbers]), strict=True))
+        def backward(gradients: dict[int, Array]) -> None:
+            numbers = sorted(gradients)
+            rounded = dict(zip(numbers, self.products.factors([gradients[i] for i in numbers]), strict=True))
             if x.needs_gradient:
                 self.products.accumulate_sum(x, [rounded[i] for i in numbers], [weights[i].value.T for i in numbers])
             self.products.accumulate_products([weights[i] for i in numbers], x.value.T, [rounded[i] for i in numbers])
             if biases:
-                sums = self.ops.residual_sums.bias_slopes([slopes[i] for i in numbers])
-                for i, slope in zip(numbers, sums, strict=True):
-                    biases[i].accumulate(slope)
+                sums = self.ops.residual_sums.bias_gradients([gradients[i] for i in numbers])
+                for i, gradient in zip(numbers, sums, strict=True):
+                    biases[i].accumulate(gradient)
 
         return self.record_several(values, [x, *weights, *biases], backward)
 
@@ -172,10 +172,10 @@ class Tape:
         value = self.matmul(x.value, weight.value.T, bias=None if bias is None else bias.value)
 
         def backward(d_out: Array) -> None:
-            slopes = self.factor(d_out)
+            gradients = self.factor(d_out)
             if x.needs_gradient:
-                self.products.accumulate_product(x, slopes, weight.value)
-            self.products.accumulate_linear(weight, bias, slopes.T, x.value, d_out, "sums_of_a")
+                self.products.accumulate_product(x, gradients, weight.value)
+            self.products.accumulate_linear(weight, bias, gradients.T, x.value, d_out, "sums_of_a")
 
         return self.record(value, [x, weight] if bias is None else [x, weight, bias], backward)
 

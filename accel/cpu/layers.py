@@ -170,16 +170,16 @@ def cross_entropy(h: Float, table: Float, bias: Float, labels: NDArray[np.int32]
 
     Rows with label -1 cost nothing and give 0. Of the other rows, `LOGITS` logits are in memory at a time. The second
     output has the `totals` [N] of `_normalise`. If all logits are in memory at once, the last output has their
-    `_slopes` [rows, V]; otherwise it is [0, V], and the gradient recomputes them.
+    `_gradients` [rows, V]; otherwise it is [0, V], and the gradient recomputes them.
     """
     sizes = check_floats(h=(h, "Nd"), table=(table, "Vd"), bias=(bias, "V"))
     check_indices("labels", labels, sizes["N"], sizes["V"], least=-1)
     logp, totals = np.zeros(sizes["N"], h.dtype), np.zeros(sizes["N"], h.dtype)
-    chunks, all_slopes = _labelled_rows(labels, sizes["V"]), np.empty((0, sizes["V"]), h.dtype)
+    chunks, all_gradients = _labelled_rows(labels, sizes["V"]), np.empty((0, sizes["V"]), h.dtype)
     for rows in chunks:
-        slopes = _slopes(h[rows], table, bias, labels, rows, logp, totals)
-        all_slopes = slopes if len(chunks) == 1 else all_slopes
-    return logp, totals, all_slopes
+        gradients = _gradients(h[rows], table, bias, labels, rows, logp, totals)
+        all_gradients = gradients if len(chunks) == 1 else all_gradients
+    return logp, totals, all_gradients
 
 
 def cross_entropy_vjp(
@@ -188,18 +188,18 @@ def cross_entropy_vjp(
     """Return the gradients of h [N, d], table [V, d] and bias [V]."""
     sizes = check_floats(h=(h, "Nd"), table=(table, "Vd"), bias=(bias, "V"), d_out=(d_out, "N"))
     d_h, d_table, d_bias = np.zeros(h.shape, h.dtype), None, np.zeros(bias.shape, h.dtype)
-    _, totals, all_slopes = outputs
+    _, totals, all_gradients = outputs
     for rows in _labelled_rows(labels, sizes["V"]):
         hidden = h[rows]
-        slopes = all_slopes
-        if not len(all_slopes):
-            slopes = _slopes(hidden, table, bias, labels, rows, *np.empty((2, len(h)), h.dtype))
+        gradients = all_gradients
+        if not len(all_gradients):
+            gradients = _gradients(hidden, table, bias, labels, rows, *np.empty((2, len(h)), h.dtype))
         factors = -d_out[rows] / totals[rows]
-        d_h[rows] = np.matmul(slopes, table) * factors[:, None]
+        d_h[rows] = np.matmul(gradients, table) * factors[:, None]
         sums = np.zeros((n_chunks(len(rows), most=MOST_SUMS), sizes["V"]), h.dtype)
-        _sum_rows(slopes, factors, sums)
+        _sum_rows(gradients, factors, sums)
         d_bias += sums.sum(axis=0)
-        chunk_gradient = np.matmul(slopes.T, hidden * factors[:, None])
+        chunk_gradient = np.matmul(gradients.T, hidden * factors[:, None])
         d_table = chunk_gradient if d_table is None else np.add(d_table, chunk_gradient, out=d_table)
     return d_h, np.zeros(table.shape, h.dtype) if d_table is None else d_table, d_bias
 
@@ -210,7 +210,7 @@ def _labelled_rows(labels: NDArray[np.int32], vocabulary_size: int) -> list[NDAr
     return np.array_split(rows, -(-rows.size * vocabulary_size // LOGITS)) if rows.size else []
 
 
-def _slopes(
+def _gradients(
     hidden: Float, table: Float, bias: Float, labels: NDArray[np.int32], rows: NDArray[np.int64], logp: Float,
     totals: Float,
 ) -> Float:  # fmt: skip

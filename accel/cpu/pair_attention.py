@@ -134,16 +134,16 @@ def _attend_vjp(part, x, bias, roles, heads, scale, threshold, seed, weights, g,
                 i = 2 * p + half
                 query = 3 * n_heads * half
                 for h in range(n_heads):
-                    slope, u, v = i * n_heads + h, weights[i, h], weights[i, n_heads + h]
+                    place, u, v = i * n_heads + h, weights[i, h], weights[i, n_heads + h]
                     keep = _keep(seed, threshold, scale, i, n_heads, h)
-                    along = keep[0] * dot(g, slope, rows, 2 * n_heads + h)
-                    along -= keep[1] * dot(g, slope, rows, 5 * n_heads + h)
+                    along = keep[0] * dot(g, place, rows, 2 * n_heads + h)
+                    along -= keep[1] * dot(g, place, rows, 5 * n_heads + h)
                     along *= u * v * factor
                     add(d_table, first + query + h, difference, h, along)
                     add(d_table, first + n_heads + h, rows, query + h, along)
                     add(d_table, first + 4 * n_heads + h, rows, query + h, minus * along)
-                    add(d_table, first + 2 * n_heads + h, g, slope, keep[0] * u)
-                    add(d_table, first + 5 * n_heads + h, g, slope, keep[1] * v)
+                    add(d_table, first + 2 * n_heads + h, g, place, keep[0] * u)
+                    add(d_table, first + 5 * n_heads + h, g, place, keep[1] * v)
             for i in range(2 * p, 2 * p + 2):
                 d_bias = sums[chunk, roles[i]]
                 for h in range(3 * n_heads):

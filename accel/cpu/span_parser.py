@@ -139,8 +139,8 @@ def _marginals(part, scores, offsets, begins, d_out, d_scores):
 
 
 @kernel()
-def _outside(scores, n, slope, d_scores):
-    """Set d_scores to the marginals times the slope.
+def _outside(scores, n, gradient, d_scores):
+    """Set d_scores to the marginals times the gradient of log Z.
 
     From the root down, `of_C`, `of_B`, `of_N` and `of_R` are the probabilities that the tree uses C, B, N and R [i, j].
     """
@@ -157,7 +157,7 @@ def _outside(scores, n, slope, d_scores):
             elif n > 1:
                 of_C *= _share(C[i, i], N[i, i])
             for label in range(scores.shape[1]):
-                d_scores[span, label] = slope * of_C * _share(scores[span, label] + below, C[i, j])
+                d_scores[span, label] = gradient * of_C * _share(scores[span, label] + below, C[i, j])
             if of_B > 0:
                 for k in range(i, j):
                     share = of_B * _share(N[i, k] + R[j, k + 1], B[i, j])

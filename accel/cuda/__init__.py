@@ -19,7 +19,7 @@ from accel.cuda import (
     residual_sums,
     role_biases,
 )
-from accel.cuda.activation_penalties import penalty_slopes
+from accel.cuda.activation_penalties import penalty_gradients
 from accel.cuda.best_trees import best_trees
 from accel.cuda.causal_attention import causal_attention, causal_attention_vjp
 from accel.cuda.chart_trees import chart_trees

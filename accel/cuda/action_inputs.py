@@ -42,7 +42,7 @@ def action_inputs_vjp(
         *_rows(words, trees, rate, seed),
     )  # fmt: skip
     n_threads = (len(words) + len(cells) + 1 + len(table)) * len(bos)
-    device.launch("action_inputs", "slopes_of_rows", (-(-n_threads // THREADS),), (THREADS,), args, d_out.dtype)
+    device.launch("action_inputs", "row_gradients", (-(-n_threads // THREADS),), (THREADS,), args, d_out.dtype)
     return d_bos, d_words, d_cells, d_table
 
 

@@ -15,7 +15,7 @@ from accel.cuda.support import check
 THREADS = 128  # columns
 
 
-def penalty_slopes(h: Array, offsets: Array, of_size: float, of_change: float, times: float) -> Array:
+def penalty_gradients(h: Array, offsets: Array, of_size: float, of_change: float, times: float) -> Array:
     """Return `times` (of_size h_t + of_change (h_t - h_{t-1}) - of_change (h_{t+1} - h_t)) [N, H].
 
     h [N, H]; offsets [B+1] int64: the terms of change are those between steps of one sequence. Raises ValueError naming
@@ -25,7 +25,7 @@ def penalty_slopes(h: Array, offsets: Array, of_size: float, of_change: float, t
     check.shape("h", h, "N", "H")
     (offsets,) = check.integers(np.int64, offsets=offsets)
     check.indices({}, {"offsets": (offsets, len(h))})
-    (n, d), slopes = h.shape, device.xp().empty_like(h)
-    args = h, offsets, slopes, len(offsets) - 1, d, float(of_size), float(of_change), float(times)
-    device.launch("activation_penalties", "penalty_slopes", (n, -(-d // THREADS)), (THREADS,), args, h.dtype)
-    return slopes
+    (n, d), gradients = h.shape, device.xp().empty_like(h)
+    args = h, offsets, gradients, len(offsets) - 1, d, float(of_size), float(of_change), float(times)
+    device.launch("activation_penalties", "penalty_gradients", (n, -(-d // THREADS)), (THREADS,), args, h.dtype)
+    return gradients

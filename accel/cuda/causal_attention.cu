@@ -83,7 +83,7 @@ extern "C" __global__ void causal_forward(
 }
 
 // Blocks and tiles as in causal_forward: gradients through the content and the position term of q, and for every
-// (query, head) the mean of the slopes under the weights, which the other two passes need.
+// (query, head) the mean of the gradients under the weights, which the other two passes need.
 extern "C" __global__ void causal_backward_queries(
     const REAL* d_out, const REAL* out, const REAL* lse,
     const REAL* q, const REAL* k, const REAL* v, const REAL* r, const REAL* u, const REAL* w,
@@ -103,7 +103,7 @@ extern "C" __global__ void causal_backward_queries(
     load_rows(d_outs, d_out, tile.queries, tile.first, tile.n, TILE, head, H, D);
     load_rows(biases, u, 0, 0, 1, 1, head, H, D);
     load_rows(biases + stride, w, 0, 0, 1, 1, head, H, D);
-    REAL content[ROWS][CHUNKS], position[ROWS][CHUNKS], scores[ROWS], slopes[ROWS], mean[ROWS], logs[ROWS];
+    REAL content[ROWS][CHUNKS], position[ROWS][CHUNKS], scores[ROWS], gradients[ROWS], mean[ROWS], logs[ROWS];
     clear_rows(content);
     clear_rows(position);
 #pragma unroll
@@ -121,7 +121,7 @@ extern "C" __global__ void causal_backward_queries(
         load_rows(keys, v, tile.keys, j0, n_keys, TILE, head, H, D);
         load_rows(distances, r, 0, tile.past + tile.first - j0 - 31, P, WINDOW, head, H, D);
         __syncthreads();
-        dot_rows<1, 0>(slopes, d_outs + row * stride, keys + lane * stride, D);
+        dot_rows<1, 0>(gradients, d_outs + row * stride, keys + lane * stride, D);
         __syncthreads();
         load_rows(keys, k, tile.keys, j0, n_keys, TILE, head, H, D);
         __syncthreads();
@@ -134,7 +134,7 @@ extern "C" __global__ void causal_backward_queries(
             const REAL multiplier = keep(seed, threshold, kept, element);
             const bool seen = i < tile.n && j <= tile.past + i;
             const REAL weight = seen ? exp(scores[a] * scale - logs[a]) : REAL(0);
-            weights[a * EDGE + lane] = weight * (multiplier * slopes[a] - mean[a]) * scale;
+            weights[a * EDGE + lane] = weight * (multiplier * gradients[a] - mean[a]) * scale;
         }
         __syncwarp();
         add_rows<0, 1>(content, weights, keys, 0, D);
@@ -164,7 +164,7 @@ extern "C" __global__ void causal_backward_keys(
     load_rows(values, v, tile.keys, tile.first, n_keys, TILE, head, H, D);
     load_rows(biases, u, 0, 0, 1, 1, head, H, D);
     load_rows(biases + stride, w, 0, 0, 1, 1, head, H, D);
-    REAL key_sums[ROWS][CHUNKS], value_sums[ROWS][CHUNKS], scores[ROWS], slopes[ROWS];
+    REAL key_sums[ROWS][CHUNKS], value_sums[ROWS][CHUNKS], scores[ROWS], gradients[ROWS];
     clear_rows(key_sums);
     clear_rows(value_sums);
     const Long begin = tile.first > tile.past ? (tile.first - tile.past) / TILE * TILE : 0;
@@ -176,7 +176,7 @@ extern "C" __global__ void causal_backward_keys(
         __syncthreads();
         score_rows<0, 1, -1>(scores, queries + lane * stride, keys + row * stride,
                              distances + (lane - row + 31) * stride, biases, biases + stride, D);
-        dot_rows<1, 0>(slopes, values + row * stride, d_outs + lane * stride, D);
+        dot_rows<1, 0>(gradients, values + row * stride, d_outs + lane * stride, D);
         const Long i = i0 + lane, place = (tile.queries + (i < tile.n ? i : 0)) * H + head;
         const REAL mean = means[place], log_sum = lse[place];
 #pragma unroll
@@ -186,7 +186,7 @@ extern "C" __global__ void causal_backward_keys(
             const REAL multiplier = keep(seed, threshold, kept, element);
             const bool seen = i < tile.n && j <= tile.past + i;
             const REAL weight = seen ? exp(scores[a] * scale - log_sum) : REAL(0);
-            weights[a * EDGE + lane] = weight * (multiplier * slopes[a] - mean) * scale;
+            weights[a * EDGE + lane] = weight * (multiplier * gradients[a] - mean) * scale;
             scores[a] = weight * multiplier;
         }
         __syncwarp();
@@ -219,7 +219,7 @@ extern "C" __global__ void causal_backward_distances(
     load_rows(distances, r, 0, first, P, TILE, head, H, D);
     load_rows(biases, u, 0, 0, 1, 1, head, H, D);
     load_rows(biases + stride, w, 0, 0, 1, 1, head, H, D);
-    REAL sums[ROWS][CHUNKS], scores[ROWS], slopes[ROWS];
+    REAL sums[ROWS][CHUNKS], scores[ROWS], gradients[ROWS];
     clear_rows(sums);
     for (Long number = blockIdx.z; number < tile_offsets[B]; number += gridDim.z) {
         const Tile tile = find_tile(tile_offsets, B, query_offsets, key_offsets, number);
@@ -230,7 +230,7 @@ extern "C" __global__ void causal_backward_distances(
         load_rows(d_outs, d_out, tile.queries, tile.first, tile.n, TILE, head, H, D);
         load_rows(keys, v, tile.keys, base, n_keys, WINDOW, head, H, D);
         __syncthreads();
-        dot_rows<0, -1>(slopes, d_outs + lane * stride, keys + (lane - row + 31) * stride, D);
+        dot_rows<0, -1>(gradients, d_outs + lane * stride, keys + (lane - row + 31) * stride, D);
         __syncthreads();
         load_rows(keys, k, tile.keys, base, n_keys, WINDOW, head, H, D);
         __syncthreads();
@@ -244,7 +244,7 @@ extern "C" __global__ void causal_backward_distances(
             const Bits element = (((Bits)(tile.queries + i) << 20) + j) * H + head;
             const REAL multiplier = keep(seed, threshold, kept, element);
             const REAL weight = i < tile.n && j >= 0 ? exp(scores[a] * scale - log_sum) : REAL(0);
-            weights[a * EDGE + lane] = weight * (multiplier * slopes[a] - mean) * scale;
+            weights[a * EDGE + lane] = weight * (multiplier * gradients[a] - mean) * scale;
         }
         __syncwarp();
         add_rows<0, 1>(sums, weights, queries, biases + stride, D);

@@ -72,11 +72,11 @@ __device__ Long count_tiles(Long begin, Long end)
     return (end - begin + TILE_ROWS - 1) / TILE_ROWS;
 }
 
-// What is given of a second pass, whose slopes lie `pass_pitch` numbers after those of the first one; only the first
+// What is given of a second pass, whose gradients lie `pass_pitch` numbers after those of the first one; only the first
 // `attached` passes have maps.
 #define PASSES const REAL *given1, const REAL *given_heights1, Long pass_pitch, Long passes, Long attached
 
-// The matrices are transposed. The slopes of vectors are given for the first `given_rows0` of the nodes without pairs.
+// The matrices are transposed. Gradients of vectors are given for the first `given_rows0` of the nodes without pairs.
 extern "C" __global__ void chart_pass_backward(
     STEPS, GIVEN, PASSES, Long given_rows0, const Long* use_offsets0, const int* uses0, MAPS_0, const REAL* vectors0,
     REAL* d_firsts0, REAL* d_sides0, REAL* d_befores0, REAL* sums0, USES, MIXED, const REAL* heights,

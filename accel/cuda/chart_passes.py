@@ -6,7 +6,7 @@ from typing import Any
 
 from accel.cuda import device
 from accel.cuda.device import Array
-from accel.cuda.pair_layers import TILE_BYTES, WARPS, Slopes, Weights, tiles_of
+from accel.cuda.pair_layers import TILE_BYTES, WARPS, RowGradients, Weights, tiles_of
 from accel.cuda.support.chart_arrays import Chart, Maps, Nodes, Pairs, Part, Passes
 from accel.cuda.support.persistent import word
 
@@ -30,7 +30,7 @@ def forward(
 
 def backward(
     chart: Chart, passes: Passes, first: Part, mixed: Part, pairs: Pairs, scored: tuple[Array, Array],
-    weights: Weights, turned: Weights, slopes: Slopes, work: tuple[Array, Array, Array],
+    weights: Weights, turned: Weights, row_gradients: RowGradients, work: tuple[Array, Array, Array],
 ) -> None:  # fmt: skip
     """Compute what `chart_steps.backward` computes."""
     (d_vectors, d_heights), last = passes.given[0], passes.given[-1]
@@ -38,9 +38,9 @@ def backward(
     args = (
         *_steps(chart), d_vectors, mixed.given_rows, d_heights, *last, passes.pitch, len(passes.given), passes.attached,
         first.given_rows, *first.uses, len(first.maps.inner), *first.maps, leaves.befores, leaves.vectors,
-        *first.slopes, *mixed.uses, *_scored(chart, scored), nodes.heights, pairs.weights, nodes.rstds,
-        len(mixed.maps.inner), *mixed.maps, nodes.befores, nodes.vectors, nodes.firsts, *mixed.slopes, *work, *slopes,
-        *_pairs(chart, pairs, weights, turned, nodes),
+        *first.gradients, *mixed.uses, *_scored(chart, scored), nodes.heights, pairs.weights, nodes.rstds,
+        len(mixed.maps.inner), *mixed.maps, nodes.befores, nodes.vectors, nodes.firsts, *mixed.gradients, *work,
+        *row_gradients, *_pairs(chart, pairs, weights, turned, nodes),
     )  # fmt: skip
     d, f = weights.inner.shape[1:]
     _launch("chart_pass_backward", max(2 * d + max(4 * d, f), 4 * d + 2 * scored[0].shape[-1]), chart, args, d_vectors)

@@ -7,7 +7,7 @@ from typing import Any
 from accel.cuda import device
 from accel.cuda import pair_layers as layers
 from accel.cuda.device import Array
-from accel.cuda.pair_layers import TILE_BYTES, WARPS, Rows, Slopes, Weights
+from accel.cuda.pair_layers import TILE_BYTES, WARPS, RowGradients, Rows, Weights
 from accel.cuda.support.chart_arrays import Chart, Maps, Nodes, Pairs, Part, Passes, Step
 
 
@@ -30,19 +30,19 @@ def forward(
 
 def backward(
     chart: Chart, passes: Passes, first: Part, mixed: Part, pairs: Pairs, scored: tuple[Array, Array],
-    weights: Weights, turned: Weights, slopes: Slopes, work: tuple[Array, Array, Array],
+    weights: Weights, turned: Weights, row_gradients: RowGradients, work: tuple[Array, Array, Array],
 ) -> None:  # fmt: skip
     """Compute the gradients of all nodes, and of what each matrix product of the layers returns.
 
     turned: transposed weights. work: room for the gradients of the pairs' vectors, scores and heights.
     """
-    shared = passes, pairs, scored, turned, slopes, work
+    shared = passes, pairs, scored, turned, row_gradients, work
     for step in reversed(chart.steps[1:]):
-        _slopes_of_nodes(chart, step, mixed, *shared)
+        _nodes_backward(chart, step, mixed, *shared)
         rows, drop = _rows(chart, step, mixed.nodes, 0), chart.seeded(step.seed)
         count, pitch = len(passes.given), passes.pitch
-        layers.backward(rows, weights, turned, pairs.saved, slopes, work[0], chart.n_heads, drop, count, pitch)
-    _slopes_of_nodes(chart, chart.steps[0], first, *shared)
+        layers.backward(rows, weights, turned, pairs.saved, row_gradients, work[0], chart.n_heads, drop, count, pitch)
+    _nodes_backward(chart, chart.steps[0], first, *shared)
 
 
 def _rows(chart: Chart, step: Step, nodes: Nodes, offset: int) -> Rows:
@@ -66,18 +66,18 @@ def _nodes(
     _launch("chart_nodes_forward", step, 2 * d, args, vector)
 
 
-def _slopes_of_nodes(
+def _nodes_backward(
     chart: Chart, step: Step, part: Part, passes: Passes, pairs: Pairs, scored: tuple[Array, Array],
-    transposes: Weights, slopes: Slopes, work: tuple[Array, Array, Array],
+    transposes: Weights, row_gradients: RowGradients, work: tuple[Array, Array, Array],
 ) -> None:  # fmt: skip
     """Compute the gradients of the nodes of a step, and of the vectors, scores and heights of its pairs."""
-    nodes, maps, of_nodes = part.nodes, part.maps, part.slopes
+    nodes, maps, of_nodes = part.nodes, part.maps, part.gradients
     (m, s, d), mixing = maps.outer.shape, step is not chart.steps[0]
     (d_vectors, d_heights), last = passes.given[0], passes.given[-1]
     args = (
         d_vectors, part.given_rows, d_heights, *last, passes.pitch, passes.attached, int(mixing),
-        int(chart.is_root is None), *part.uses, slopes.rows, slopes.joints, chart.offsets, chart.shift, *scored,
-        chart.left, chart.right, s, nodes.heights, pairs.saved.ends, pairs.weights, nodes.vectors, nodes.rstds,
+        int(chart.is_root is None), *part.uses, row_gradients.rows, row_gradients.joints, chart.offsets, chart.shift,
+        *scored, chart.left, chart.right, s, nodes.heights, pairs.saved.ends, pairs.weights, nodes.vectors, nodes.rstds,
         transposes.product, int(step.is_read), m * step.is_read, *maps, nodes.befores, *work, of_nodes.firsts,
         of_nodes.sides, of_nodes.befores, of_nodes.sums, *_seeds(chart, step, transposes, mixing), len(nodes.vectors),
         d, *chart.drop[1:],

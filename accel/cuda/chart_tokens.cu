@@ -1,6 +1,6 @@
-// The tokens of charts, their lowest nodes: where charts begin, and where slopes end. A warp a token, WARPS a block. Where
-// the scores have a query, the launches are cooperative, and also compute the direction of the scores, which is
-// K (w Q) / sqrt(d), and the slopes along w, Q and K.
+// The tokens of charts, their lowest nodes: where charts begin, and where gradients end. A warp a token, WARPS a block.
+// Where the scores have a query, the launches are cooperative, and also compute the direction of the scores, which is
+// K (w Q) / sqrt(d), and the gradients of w, Q and K.
 #include "support/warp.cu"
 #include "support/hardware.cu"
 #include "support/chart_places.cu"
@@ -44,16 +44,17 @@ __device__ void copy_tokens(
     }
 }
 
-// By all blocks: the slopes along the tokens, with what goes through their parents, left and right [n_through, d].
+// By all blocks: the gradients of the tokens, with what goes through their parents, left and right [n_through, d].
 __device__ void finish_tokens(
     const REAL* d_nodes, const REAL* left, const REAL* right, const Long* sentences, REAL* d_tokens, Long B, Long N,
     Long n_through, Long d)
 {
     for (Long i = (Long)blockIdx.x * blockDim.y + threadIdx.y; i < N; i += (Long)gridDim.x * blockDim.y) {
         const Node node = find_node(sentences, B, 1, i);
-        const Slope slope = slope_of(d_nodes, left, right, node_row(node.sentence, 1, node.start), i, n_through, d);
+        const Long row = node_row(node.sentence, 1, node.start);
+        const Gradient gradient = gradient_of(d_nodes, left, right, row, i, n_through, d);
         REAL* d_token = d_tokens + (node.sentence.token + node.start) * d;
-        each_number(d, [&](Long u) { return at(slope, u); }, [&](Long u, REAL x) { d_token[u] = x; });
+        each_number(d, [&](Long u) { return at(gradient, u); }, [&](Long u, REAL x) { d_token[u] = x; });
     }
 }
 
@@ -121,7 +122,7 @@ extern "C" __global__ void end_charts(
     finish_tokens(d_nodes, left, right, sentences, d_tokens, B, N, n_through, d);
 }
 
-// Cooperative. The slopes along w, Q and K, from those along the direction; d_q [d] is room for those along q.
+// Cooperative. The gradients of w, Q and K, from that of the direction; d_q [d] is room for that of q.
 extern "C" __global__ void end_queried_charts(
     const REAL* d_nodes, const REAL* left, const REAL* right, const Long* sentences, REAL* d_tokens, Long B, Long N,
     Long n_through, Long d, const REAL* d_direction, const REAL* w, const REAL* Q, const REAL* K, const REAL* q,

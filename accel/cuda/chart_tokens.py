@@ -43,18 +43,18 @@ def begin(
 
 def end(
     d_nodes: Array, through: list[Array], sentences: Array, d_tokens: Array, query: Query | None,
-    d_direction: Array | None = None, slopes: tuple[Array, ...] = (),
+    d_direction: Array | None = None, gradients: tuple[Array, ...] = (),
 ) -> None:  # fmt: skip
     """Write the gradient of tokens; with a query also, from that of the direction, the gradients of w, query and key.
 
-    through: two arrays [., d], the gradients that reach left and right parts through their parents. slopes: arrays for
-    the gradients of w, query and key.
+    through: two arrays [., d], the gradients that reach left and right parts through their parents. gradients: arrays
+    for those of w, query and key.
     """
     n, d = d_tokens.shape
     args: tuple[Any, ...] = d_nodes, *through, sentences, d_tokens, len(sentences), n, len(through[0]), d
     if query is not None:
         d_q = device.xp().empty(d, d_tokens.dtype)
-        args += d_direction, query.w, query.query, query.key, query.room[0], d_q, *slopes, d**-0.5
+        args += d_direction, query.w, query.query, query.key, query.room[0], d_q, *gradients, d**-0.5
     _launch("end", args, n, query, d_tokens.dtype)
 
 

@@ -12,13 +12,13 @@ extern "C" __global__ void chart_nodes_forward(
                       map_hiddens, sides, NODES_HERE);
 }
 
-// Blocks: (tile, pass): a second pass begins with given1, and its slopes lie `pass_pitch` numbers after those of the
+// Blocks: (tile, pass): a second pass begins with given1, and its gradients lie `pass_pitch` numbers after those of the
 // first one; only the first `attached` passes have maps.
 extern "C" __global__ void chart_nodes_backward(
     GIVEN, const REAL* given1, const REAL* given_heights1, Long pass_pitch, Long attached, Long mixing, Long inside,
     USES, const REAL* d_rows, const REAL* d_first_rows, MIXED, const REAL* heights, const REAL* composed,
     const REAL* weights, const REAL* vectors, const REAL* rstds, const REAL* product, Long with_first, MAPS,
-    REAL* d_composed, REAL* d_scores, REAL* d_heights, REAL* d_firsts, REAL* d_sides, REAL* d_befores, REAL* slopes,
+    REAL* d_composed, REAL* d_scores, REAL* d_heights, REAL* d_firsts, REAL* d_sides, REAL* d_befores, REAL* gradients,
     NODES)
 {
     WIDE_SHARED(shared);
@@ -31,12 +31,12 @@ extern "C" __global__ void chart_nodes_backward(
         d_scores += pass_pitch;
         d_heights += pass_pitch;
         d_firsts += pass_pitch;
-        slopes += pass_pitch;
+        gradients += pass_pitch;
     }
     node_tile_backward(begin + (Long)blockIdx.x * TILE_ROWS, shared, given, given_rows, given_heights, mixing, inside,
                        use_offsets, uses, d_rows, d_first_rows, MIXED_HERE, heights, composed, weights, vectors, rstds,
                        product, with_first, blockIdx.y < attached ? maps : 0, in, in_bias, out, out_bias, map_befores,
-                       d_composed, d_scores, d_heights, d_firsts, d_sides, d_befores, slopes, NODES_HERE);
+                       d_composed, d_scores, d_heights, d_firsts, d_sides, d_befores, gradients, NODES_HERE);
 }
 
 // The seeds of the first draws of dropout of a pass: `mix` of accel/autodiff/seeds.py. A thread a seed.

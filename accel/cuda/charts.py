@@ -19,14 +19,14 @@ import numpy as np
 from accel.cuda import chart_passes, chart_steps, device, forms
 from accel.cuda import pair_layers as layers
 from accel.cuda.device import Array
-from accel.cuda.pair_layers import TILE_BYTES, Drop, Saved, Slopes, Weights
+from accel.cuda.pair_layers import TILE_BYTES, Drop, RowGradients, Saved, Weights
 from accel.cuda.products import matmul, matmul_all
 from accel.cuda.support.chart_arrays import (
     Chart,
     Inside,
     Maps,
+    NodeGradients,
     Nodes,
-    NodeSlopes,
     Outside,
     Pairs,
     Part,
@@ -78,14 +78,14 @@ def inside_vjp(
     first `attached` ones the scores are constants. The maps have no gradient, None, if it is 0.
     """
     nodes, pairs = outputs
-    whole, n_summed, slopes, of_nodes, work = _slopes(chart, nodes, pairs, len(given))
+    whole, n_summed, row_gradients, of_nodes, work = _room_of_gradients(chart, nodes, pairs, len(given))
     transposes, (turned_maps,) = _transposed(weights, maps)
     passes, scored = Passes(given, whole.shape[1], attached), (nodes.sides, nodes.sides)
     part = Part(nodes, turned_maps, of_nodes, chart.uses[0], len(given[0][0]))
-    _form(chart).backward(chart, passes, part, part, pairs, scored, weights, transposes, slopes, work)
+    _form(chart).backward(chart, passes, part, part, pairs, scored, weights, transposes, row_gradients, work)
     if len(given) > 1:
         whole[0, :n_summed] += whole[1, :n_summed]
-    gradients = layers.of_weights(pairs.saved, slopes, chart.roles, chart.n_roles, zero_first=False)
+    gradients = layers.of_weights(pairs.saved, row_gradients, chart.roles, chart.n_roles, zero_first=False)
     matmul(nodes.vectors.T, of_nodes.firsts, out=gradients[1][0])
     of_maps = _of_maps(nodes, of_nodes, 0) if attached else None
     return of_nodes.sums[: chart.shift], Weights(*gradients), of_maps
@@ -112,15 +112,15 @@ def outside_vjp(
 ) -> tuple[Array, Weights, Maps, Maps, Array]:
     """Return the gradients of vectors, weights, both maps and the root's vector, from those of the words [N, d]."""
     inner, contexts, pairs = outputs[2:]
-    *_, slopes, of_contexts, work = _slopes(chart, contexts, pairs, 1)
+    *_, row_gradients, of_contexts, work = _room_of_gradients(chart, contexts, pairs, 1)
     shapes = [x.shape for x in (inner.firsts, inner.sides, inner.befores, inner.vectors)]
-    of_inner = NodeSlopes(*room(shapes, d_words.dtype, chart.bounds is not None)[1])
+    of_inner = NodeGradients(*room(shapes, d_words.dtype, chart.bounds is not None)[1])
     transposes, (parents, siblings) = _transposed(weights, parent_maps, sibling_maps)
     words, passes, scored = len(d_words), Passes([(d_words, d_words)], 0, 1), (contexts.sides, inner.sides)
     first = Part(inner, siblings, of_inner, chart.uses[1], 0)
     mixtures = Part(contexts, parents, of_contexts, chart.uses[0], words)
-    _form(chart).backward(chart, passes, first, mixtures, pairs, scored, weights, transposes, slopes, work)
-    gradients = layers.of_weights(pairs.saved, slopes, chart.roles, chart.n_roles, zero_first=False)
+    _form(chart).backward(chart, passes, first, mixtures, pairs, scored, weights, transposes, row_gradients, work)
+    gradients = layers.of_weights(pairs.saved, row_gradients, chart.roles, chart.n_roles, zero_first=False)
     matmul(inner.vectors.T, of_inner.firsts, out=gradients[1][0])
     matmul(contexts.vectors[words:].T, of_contexts.firsts[words:], out=gradients[1][0], add=True)
     of_maps = _of_maps(inner, of_inner, 0), _of_maps(contexts, of_contexts, words)
@@ -148,9 +148,9 @@ def _pairs(chart: Chart, like: Array, weights: Weights, recording: bool) -> Pair
     return Pairs(scores, of_pairs, Saved(*saved))
 
 
-def _slopes(
+def _room_of_gradients(
     chart: Chart, nodes: Nodes, pairs: Pairs, passes: int
-) -> tuple[Array, int, Slopes, NodeSlopes, tuple[Array, Array, Array]]:
+) -> tuple[Array, int, RowGradients, NodeGradients, tuple[Array, Array, Array]]:
     """Return room for the gradients of passes [passes, *], how many numbers of each are summed, and the parts of one.
 
     The parts are those of the first pass: the gradients in the layers, of the nodes, and of the pairs' vectors, scores
@@ -165,8 +165,8 @@ def _slopes(
     sides, befores = room([nodes.sides.shape, nodes.befores.shape], dtype, zero)[1]
     n_summed = (device.address(rows) - device.address(whole)) // dtype.itemsize
     return (
-        whole, n_summed, Slopes(rows, joints, outputs, inners, outers), NodeSlopes(firsts, sides, befores, sums),
-        (work[0], work[1], work[2]),
+        whole, n_summed, RowGradients(rows, joints, outputs, inners, outers),
+        NodeGradients(firsts, sides, befores, sums), (work[0], work[1], work[2]),
     )  # fmt: skip
 
 
@@ -176,10 +176,10 @@ def _transposed(weights: Weights, *maps: Maps) -> tuple[Weights, list[Maps]]:
     return transposes, [of._replace(inner=rest[2 * i], outer=rest[2 * i + 1]) for i, of in enumerate(maps)]
 
 
-def _of_maps(nodes: Nodes, slopes: NodeSlopes, begin: int) -> Maps:
+def _of_maps(nodes: Nodes, gradients: NodeGradients, begin: int) -> Maps:
     """Return the gradients of the maps of the nodes from `begin` on."""
     xp = device.xp()
-    befores, sides = slopes.befores[:, begin:], slopes.sides[:, begin:]
+    befores, sides = gradients.befores[:, begin:], gradients.sides[:, begin:]
     inner, outer = (xp.empty((*befores.shape[::2], x.shape[2]), x.dtype) for x in (befores, sides))
     matmul_all([nodes.vectors[begin:].T] * len(befores), list(befores), list(inner))
     matmul(nodes.hiddens[:, begin:].swapaxes(1, 2), sides, out=outer)

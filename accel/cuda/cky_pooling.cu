@@ -50,13 +50,13 @@ extern "C" __global__ void pool_forward(
     }
 }
 
-// By one warp: the slope along the score of a pair of the weight p. The mean over the splits, which the softmax takes
-// off, is that along the node itself.
-__device__ REAL slope_of_score(
-    REAL p, const REAL* left, const REAL* right, const REAL* node, const Slope& slope, Long d)
+// By one warp: the gradient of the score of a pair of the weight p. The mean over the splits, which the softmax takes
+// off, is the product with the node itself.
+__device__ REAL score_gradient(
+    REAL p, const REAL* left, const REAL* right, const REAL* node, const Gradient& gradient, Long d)
 {
     REAL sum = 0;
-    for (Long u = threadIdx.x; u < d; u += 32) sum += (left[u] + right[u] - node[u]) * at(slope, u);
+    for (Long u = threadIdx.x; u < d; u += 32) sum += (left[u] + right[u] - node[u]) * at(gradient, u);
     return p * warp_sum(sum);
 }
 
@@ -64,31 +64,32 @@ __device__ REAL slope_of_score(
 struct Charts {
     const REAL *d_nodes, *nodes, *left, *right, *products, *weights;  // left, right [n_through, d]
     const Long *sentences, *starts;
-    REAL *slopes, *d_scores;
+    REAL *gradients, *d_scores;
     Long active, n_through, R, d;
 };
 
-// By a block: the slopes along node `number` of those of h tokens, with what goes through its parents, and along the
+// By a block: the gradients of node `number` of those of h tokens, with what goes through its parents, and of the
 // scores of its pairs.
 __device__ void finish_node(const Charts& charts, Long h, Long number)
 {
     const Node node = find_node(charts.sentences, charts.active, h, number);
     const Long thread = threadIdx.y * 32 + threadIdx.x, threads = blockDim.y * 32, d = charts.d;
     const Long row = node_row(node.sentence, h, node.start), pair = first_pair(node.sentence, h, node.start);
-    const Slope whole = slope_of(charts.d_nodes, charts.left, charts.right, row, number, charts.n_through, d);
-    REAL* slope = charts.slopes + row * d;
-    for (Long u = thread; u < d; u += threads) slope[u] = at(whole, u);
+    const Gradient whole = gradient_of(charts.d_nodes, charts.left, charts.right, row, number, charts.n_through, d);
+    REAL* gradient = charts.gradients + row * d;
+    for (Long u = thread; u < d; u += threads) gradient[u] = at(whole, u);
     __syncthreads();
     for (Long m = 1 + threadIdx.y; m < h; m += blockDim.y) {
         const REAL* left = charts.products + child_row(node, charts.starts, m, node.start) * d;
         const REAL* right = charts.products + (charts.R + child_row(node, charts.starts, h - m, node.start + m)) * d;
-        const Slope finished = {slope, nullptr, nullptr};
-        const REAL along = slope_of_score(charts.weights[pair + m - 1], left, right, charts.nodes + row * d, finished, d);
+        const Gradient finished = {gradient, nullptr, nullptr};
+        const REAL* own = charts.nodes + row * d;
+        const REAL along = score_gradient(charts.weights[pair + m - 1], left, right, own, finished, d);
         if (threadIdx.x == 0) charts.d_scores[pair + m - 1] = along;
     }
 }
 
-// By a block: the slopes along the products of child `number` of those of h tokens and, sums [2, R], along their scores,
+// By a block: the gradients of the products of child `number` of those of h tokens and, sums [2, R], of their scores,
 // from those of all parents, which have up to `most` tokens. Those of h + 1 tokens are not finished by now.
 __device__ void gather_child(
     const Charts& charts, const REAL* direction, REAL* d_products, REAL* sums, REAL* shared, Long h, Long number, Long most)
@@ -96,7 +97,7 @@ __device__ void gather_child(
     const Node node = find_node(charts.sentences, charts.active, h, number);
     const Long thread = threadIdx.y * 32 + threadIdx.x, threads = blockDim.y * 32, d = charts.d;
     const Long n = node.sentence.n, start = node.start, child = charts.starts[h - 1] + number;
-    Slope nearest[2];
+    Gradient nearest[2];
     Long counts[2];
 #pragma unroll
     for (int side = 0; side < 2; side++) {
@@ -104,7 +105,7 @@ __device__ void gather_child(
         const Long row = node_row(node.sentence, h + 1, start - side);
         const Long parent = number - node.number - side;  // among those of h + 1 tokens
         counts[side] = room < most - h ? room : most - h;
-        nearest[side] = slope_of(charts.d_nodes, charts.left, charts.right, row, parent, charts.n_through, d);
+        nearest[side] = gradient_of(charts.d_nodes, charts.left, charts.right, row, parent, charts.n_through, d);
         REAL *p = shared + 2 * side * (most - h), *d_score = p + (most - h);
         for (Long k = thread; k < counts[side]; k += threads) {
             const Long split = side ? k : h - 1;
@@ -117,7 +118,7 @@ __device__ void gather_child(
         const REAL* left = charts.products + (side ? other : child) * d;
         const REAL* right = charts.products + (charts.R + (side ? child : other)) * d;
         const REAL weight = charts.weights[first_pair(node.sentence, h + 1, start - side) + (side ? 0 : h - 1)];
-        const REAL along = slope_of_score(weight, left, right, charts.nodes + row * d, nearest[side], d);
+        const REAL along = score_gradient(weight, left, right, charts.nodes + row * d, nearest[side], d);
         if (threadIdx.x == 0) d_score[0] = along;
     }
     __syncthreads();
@@ -128,11 +129,11 @@ __device__ void gather_child(
         for (int c = 0; c < CHUNKS; c++) gathered[c] = 0;
         Long row = node_row(node.sentence, h + 1, start - side);
         for (Long k = 0; k < counts[side]; k++) {
-            const Slope slope = k ? Slope{charts.slopes + row * d, nullptr, nullptr} : nearest[side];
+            const Gradient gradient = k ? Gradient{charts.gradients + row * d, nullptr, nullptr} : nearest[side];
             total += d_score[k];
             for (int c = 0; c < CHUNKS; c++) {
                 const Long u = thread + c * threads;
-                if (u < d) gathered[c] += p[k] * at(slope, u);
+                if (u < d) gathered[c] += p[k] * at(gradient, u);
             }
             row += n - h - k - side;  // of the parent that is one token longer
         }
@@ -150,11 +151,12 @@ __device__ void gather_child(
 // Shared: 4 (most - h).
 extern "C" __global__ void pool_backward(
     const REAL* d_nodes, const REAL* nodes, const REAL* left, const REAL* right, const REAL* __restrict__ products,
-    const REAL* weights, const REAL* direction, const Long* sentences, const Long* starts, REAL* slopes, REAL* d_scores,
-    REAL* d_products, REAL* sums, Long active, Long h, Long n_nodes, Long n_through, Long R, Long most, Long d)
+    const REAL* weights, const REAL* direction, const Long* sentences, const Long* starts, REAL* gradients,
+    REAL* d_scores, REAL* d_products, REAL* sums, Long active, Long h, Long n_nodes, Long n_through, Long R, Long most,
+    Long d)
 {
     DYNAMIC_SHARED(shared);
-    const Charts charts = {d_nodes, nodes, left, right, products, weights, sentences, starts, slopes, d_scores,
+    const Charts charts = {d_nodes, nodes, left, right, products, weights, sentences, starts, gradients, d_scores,
                            active, n_through, R, d};
     if (blockIdx.x < n_nodes) finish_node(charts, h + 1, blockIdx.x);
     else gather_child(charts, direction, d_products, sums, shared, h, blockIdx.x - n_nodes, most);

@@ -90,12 +90,12 @@ def queried_cky_pool_vjp(
     """Return the gradients of tokens, compose, w, query and key; the last four are written to `places` if given."""
     tokens, *learned = _floats(tokens, compose, w=w, query=query, key=key)
     charts, xp = _charts(offsets, len(tokens), max_height), device.xp()
-    slopes = [xp.empty_like(x) if place is None else place for x, place in zip(learned, places, strict=True)]
+    gradients = [xp.empty_like(x) if place is None else place for x, place in zip(learned, places, strict=True)]
     d_tokens, room = xp.empty_like(tokens), outputs[1]
-    d_nodes, through, d_direction = _gathered(d_nodes, outputs[0], learned[0], room[1], charts, slopes[0])
+    d_nodes, through, d_direction = _gathered(d_nodes, outputs[0], learned[0], room[1], charts, gradients[0])
     query_parts = chart_tokens.Query(*learned[1:], room)
-    chart_tokens.end(d_nodes, through, charts.sentences, d_tokens, query_parts, d_direction, tuple(slopes[1:]))
-    return d_tokens, *slopes
+    chart_tokens.end(d_nodes, through, charts.sentences, d_tokens, query_parts, d_direction, tuple(gradients[1:]))
+    return d_tokens, *gradients
 
 
 def _pooled(
@@ -136,15 +136,16 @@ def _gathered(
         d_nodes=d_nodes, **dict(zip(("nodes", "weights", "rows", "products"), outputs, strict=True))
     )
     d, xp, dtype = len(direction), device.xp(), nodes.dtype
-    slopes, d_scores = xp.empty_like(nodes), xp.empty_like(weights)
+    gradients, d_scores = xp.empty_like(nodes), xp.empty_like(weights)
     d_products, sums = xp.empty((2, *rows.shape), dtype), xp.empty((2, len(rows)), dtype)
     both, block, chunks = factor(compose), *_block(d)
     through, most = [xp.empty((0, d), dtype)] * 2, len(charts.levels)
     for below, level in reversed(list(pairwise(charts.levels))):
         device.launch(
             "cky_pooling", "pool_backward", (level.n_nodes + below.n_read,), block,
-            (d_nodes, nodes, *through, products, weights, direction, charts.sentences, charts.starts, slopes, d_scores,
-             d_products, sums, level.active, below.height, level.n_nodes, len(through[0]), len(rows), most, d),
+            (d_nodes, nodes, *through, products, weights, direction, charts.sentences, charts.starts, gradients,
+             d_scores, d_products, sums, level.active, below.height, level.n_nodes, len(through[0]), len(rows), most,
+             d),
             dtype, chunks=chunks, shared=4 * (most - below.height) * dtype.itemsize,
         )  # fmt: skip
         through = matmul_all([part[below.rows] for part in d_products], [both[:d].T, both[d:].T])

@@ -63,7 +63,7 @@ extern "C" __global__ void dot_product_forward(
     store_rows(out, sums, tile.queries, tile.first + row, tile.n, head, H, D);
 }
 
-// Blocks and tiles as in dot_product_forward. means [N, H]: of the slopes under the weights, for the pass over keys.
+// Blocks and tiles as in dot_product_forward. means [N, H]: of the gradients under the weights, for the pass over keys.
 extern "C" __global__ void dot_product_backward_queries(
     const REAL* d_out, const REAL* out, const REAL* lse, const REAL* q, const REAL* k, const REAL* v,
     const Long* tile_offsets, const Long* query_offsets, const Long* key_offsets, REAL* d_q, REAL* means,
@@ -79,7 +79,7 @@ extern "C" __global__ void dot_product_backward_queries(
     REAL *values = keys + TILE * stride, *weights = values + TILE * stride + row * EDGE;
     load_rows(queries, q, tile.queries, tile.first, tile.n, TILE, head, H, D);
     load_rows(d_outs, d_out, tile.queries, tile.first, tile.n, TILE, head, H, D);
-    REAL sums[ROWS][CHUNKS], scores[ROWS], slopes[ROWS], mean[ROWS], logs[ROWS];
+    REAL sums[ROWS][CHUNKS], scores[ROWS], gradients[ROWS], mean[ROWS], logs[ROWS];
     clear_rows(sums);
 #pragma unroll
     for (int a = 0; a < ROWS; a++) {
@@ -97,7 +97,7 @@ extern "C" __global__ void dot_product_backward_queries(
         load_rows(values, v, tile.keys, j0, n_keys, TILE, head, H, D);
         __syncthreads();
         dot_rows<1, 0>(scores, queries + row * stride, keys + lane * stride, D);
-        dot_rows<1, 0>(slopes, d_outs + row * stride, values + lane * stride, D);
+        dot_rows<1, 0>(gradients, d_outs + row * stride, values + lane * stride, D);
 #pragma unroll
         for (int a = 0; a < ROWS; a++) {
             const Long i = tile.first + row + a, j = j0 + lane;
@@ -105,7 +105,7 @@ extern "C" __global__ void dot_product_backward_queries(
             const REAL weight = seen ? exp(scores[a] * scale - logs[a]) : REAL(0);
             const Bits element = (((Bits)(tile.queries + i) << 20) + j) * H + head;
             const REAL multiplier = keep(seed, threshold, kept, element);
-            weights[a * EDGE + lane] = weight * (multiplier * slopes[a] - mean[a]) * scale;
+            weights[a * EDGE + lane] = weight * (multiplier * gradients[a] - mean[a]) * scale;
         }
         __syncwarp();
         add_rows<0, 1>(sums, weights, keys, 0, D);
@@ -130,7 +130,7 @@ extern "C" __global__ void dot_product_backward_keys(
     REAL *values = keys + TILE * stride, *weights = values + TILE * stride + row * EDGE;
     load_rows(keys, k, tile.keys, tile.first, n_keys, TILE, head, H, D);
     load_rows(values, v, tile.keys, tile.first, n_keys, TILE, head, H, D);
-    REAL key_sums[ROWS][CHUNKS], value_sums[ROWS][CHUNKS], scores[ROWS], slopes[ROWS];
+    REAL key_sums[ROWS][CHUNKS], value_sums[ROWS][CHUNKS], scores[ROWS], gradients[ROWS];
     clear_rows(key_sums);
     clear_rows(value_sums);
     const Long begin = causal && tile.first > tile.past ? (tile.first - tile.past) / TILE * TILE : 0;
@@ -140,7 +140,7 @@ extern "C" __global__ void dot_product_backward_keys(
         load_rows(d_outs, d_out, tile.queries, i0, tile.n, TILE, head, H, D);
         __syncthreads();
         dot_rows<1, 0>(scores, keys + row * stride, queries + lane * stride, D);
-        dot_rows<1, 0>(slopes, values + row * stride, d_outs + lane * stride, D);
+        dot_rows<1, 0>(gradients, values + row * stride, d_outs + lane * stride, D);
         const Long i = i0 + lane, place = (tile.queries + (i < tile.n ? i : 0)) * H + head;
         const REAL mean = means[place], log_sum = lse[place];
 #pragma unroll
@@ -150,7 +150,7 @@ extern "C" __global__ void dot_product_backward_keys(
             const REAL weight = seen ? exp(scores[a] * scale - log_sum) : REAL(0);
             const Bits element = (((Bits)(tile.queries + i) << 20) + j) * H + head;
             const REAL multiplier = keep(seed, threshold, kept, element);
-            weights[a * EDGE + lane] = weight * (multiplier * slopes[a] - mean) * scale;
+            weights[a * EDGE + lane] = weight * (multiplier * gradients[a] - mean) * scale;
             scores[a] = weight * multiplier;
         }
         __syncwarp();

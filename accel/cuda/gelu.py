@@ -27,7 +27,7 @@ def bias_gelu(x: Array, bias: Array) -> tuple[Array]:
 
 def bias_gelu_vjp(d_y: Array, outputs: tuple[Array], x: Array, bias: Array) -> tuple[Array, Array]:
     """Return the gradients of x and bias."""
-    return _slopes("bias_gelu_backward", d_y, x, bias, 0.0, 0)
+    return _gradients("bias_gelu_backward", d_y, x, bias, 0.0, 0)
 
 
 def bias_erf_gelu(x: Array, bias: Array) -> tuple[Array]:
@@ -40,7 +40,7 @@ def bias_erf_gelu(x: Array, bias: Array) -> tuple[Array]:
 
 def bias_erf_gelu_vjp(d_y: Array, outputs: tuple[Array], x: Array, bias: Array) -> tuple[Array, Array]:
     """Return the gradients of x and bias."""
-    return _slopes("bias_erf_gelu_backward", d_y, x, bias, 0.0, 0)
+    return _gradients("bias_erf_gelu_backward", d_y, x, bias, 0.0, 0)
 
 
 def dropped_bias_gelu(x: Array, bias: Array, rate: float, seed: int) -> tuple[Array]:
@@ -52,7 +52,7 @@ def dropped_bias_gelu_vjp(
     d_y: Array, outputs: tuple[Array], x: Array, bias: Array, rate: float, seed: int
 ) -> tuple[Array, Array]:
     """Return the gradients of x and bias."""
-    return _slopes("bias_gelu_backward", d_y, x, bias, rate, seed)
+    return _gradients("bias_gelu_backward", d_y, x, bias, rate, seed)
 
 
 def dropped_bias_erf_gelu(x: Array, bias: Array, rate: float, seed: int) -> tuple[Array]:
@@ -64,7 +64,7 @@ def dropped_bias_erf_gelu_vjp(
     d_y: Array, outputs: tuple[Array], x: Array, bias: Array, rate: float, seed: int
 ) -> tuple[Array, Array]:
     """Return the gradients of x and bias."""
-    return _slopes("bias_erf_gelu_backward", d_y, x, bias, rate, seed)
+    return _gradients("bias_erf_gelu_backward", d_y, x, bias, rate, seed)
 
 
 def _activation(kernel: str, x: Array, bias: Array, rate: float, seed: int) -> tuple[Array]:
@@ -77,7 +77,7 @@ def _activation(kernel: str, x: Array, bias: Array, rate: float, seed: int) -> t
     return (y,)
 
 
-def _slopes(kernel: str, d_y: Array, x: Array, bias: Array, rate: float, seed: int) -> tuple[Array, Array]:
+def _gradients(kernel: str, d_y: Array, x: Array, bias: Array, rate: float, seed: int) -> tuple[Array, Array]:
     d_y, x, bias = check.floats(d_y=d_y, x=x, bias=bias)
     n, f = x.shape
     rows = rows_of_part(n, ROWS)

@@ -101,10 +101,10 @@ extern "C" __global__ void split_loss_backward(
 {
     const Long point = (Long)blockIdx.x * blockDim.x + threadIdx.x;
     if (point >= S) return;
-    REAL slope = -d_losses[point];
+    REAL gradient = -d_losses[point];
     for (Long cell = point; cell >= 0; cell = above[cell])
-        slope += d_losses[cell] * exp(scores[point] - logs[cell] - logs[S + cell]);
-    d_scores[point] = slope;
+        gradient += d_losses[cell] * exp(scores[point] - logs[cell] - logs[S + cell]);
+    d_scores[point] = gradient;
 }
 
 // Of every sentence the height of its root over the threshold, divided by its words, or, if `excess`, by those over the

@@ -34,10 +34,10 @@ extern "C" __global__ void layer_norm_backward(
         REAL sum = 0, along = 0;
 #pragma unroll 4
         for (Long c = row * d + threadIdx.x; c < (row + 1) * d; c += 32) {
-            const REAL normal = (x[c] - mean) * rstd, slope = d_y[c] * scale[c - row * d];
+            const REAL normal = (x[c] - mean) * rstd, gradient = d_y[c] * scale[c - row * d];
             scaled[c] = d_y[c] * normal;
-            sum += slope;
-            along += slope * normal;
+            sum += gradient;
+            along += gradient * normal;
         }
         sum = warp_sum(sum) / d;
         along = warp_sum(along) / d;
@@ -89,15 +89,15 @@ extern "C" __global__ void label_logp(
     logp[row] = label < 0 ? REAL(0) : logits[label] + bias[label] - largest - log(sum);  // - lse is not exact near 0
 }
 
-// Blocks: (row, part of the columns). Logits [n, V] become the slopes of sum(d_logp * logp) along them.
+// Blocks: (row, part of the columns). Logits [n, V] become the gradients of sum(d_logp * logp).
 extern "C" __global__ void label_logp_backward(
     REAL* logits, const REAL* bias, const int* labels, const REAL* lse, const REAL* d_logp, Long V)
 {
     const Long row = blockIdx.x, column = (Long)blockIdx.y * blockDim.x + threadIdx.x;
     if (column >= V) return;
     const REAL probability = exp(logits[row * V + column] + bias[column] - lse[row]);
-    const REAL slope = labels[row] < 0 ? REAL(0) : d_logp[row];
-    logits[row * V + column] = slope * ((column == labels[row] ? 1 : 0) - probability);
+    const REAL gradient = labels[row] < 0 ? REAL(0) : d_logp[row];
+    logits[row * V + column] = gradient * ((column == labels[row] ? 1 : 0) - probability);
 }
 
 // One warp a row of logits [n, V]: gains = of_label times logp of the label, plus of_others times that of all others.
@@ -132,6 +132,6 @@ extern "C" __global__ void smoothed_logp_backward(
     if (column >= V) return;
     const REAL probability = exp(logits[row * V + column] + bias[column] - lse[row]);
     const REAL target = column == labels[row] ? of_label : of_others;
-    const REAL slope = labels[row] < 0 ? REAL(0) : d_gains[row];
-    logits[row * V + column] = slope * (target - (of_label + (V - 1) * of_others) * probability);
+    const REAL gradient = labels[row] < 0 ? REAL(0) : d_gains[row];
+    logits[row * V + column] = gradient * (target - (of_label + (V - 1) * of_others) * probability);
 }

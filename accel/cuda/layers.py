@@ -104,7 +104,7 @@ def cross_entropy_vjp(
     d_logp: Array, outputs: tuple[Array, Array, Array], h: Array, table: Array, bias: Array, labels: Array
 ) -> tuple[Array, Array, Array]:
     """Return the gradients of h, table and bias; the logits are recomputed."""
-    return _slopes("label_logp_backward", d_logp, outputs[1], h, table, bias, labels)
+    return _gradients("label_logp_backward", d_logp, outputs[1], h, table, bias, labels)
 
 
 def smoothed_cross_entropy(h: Array, table: Array, bias: Array, labels: Array, smoothing: float) -> tuple[Array, Array]:
@@ -121,7 +121,7 @@ def smoothed_cross_entropy_vjp(
 ) -> tuple[Array, Array, Array]:
     """Return the gradients of h, table and bias."""
     targets = _targets(smoothing, table)
-    return _slopes("smoothed_logp_backward", d_gains, outputs[1], h, table, bias, labels, *targets)
+    return _gradients("smoothed_logp_backward", d_gains, outputs[1], h, table, bias, labels, *targets)
 
 
 def _targets(smoothing: float, table: Array) -> tuple[float, float]:
@@ -153,7 +153,7 @@ def _logps(
     return logp, lse
 
 
-def _slopes(
+def _gradients(
     kernel: str, d_logp: Array, lse: Array, h: Array, table: Array, bias: Array, labels: Array, *options: float
 ) -> tuple[Array, Array, Array]:
     d_logp, h, table, bias = check.floats(d_logp=d_logp, h=h, table=table, bias=bias)
@@ -163,17 +163,17 @@ def _slopes(
     d_h, d_table, d_bias = (xp.empty_like if labelled.n == len(h) else xp.zeros_like)(h), xp.empty_like(table), None
     for rows, of_rows in _parts(labelled, len(h), size):
         part = h[rows]
-        slopes = matmul(part, table.T)
-        args = (slopes, bias, of_rows, lse[rows], d_logp[rows], size, *options)
+        gradients = matmul(part, table.T)
+        args = (gradients, bias, of_rows, lse[rows], d_logp[rows], size, *options)
         device.launch("layers", kernel, (len(part), -(-size // THREADS)), (THREADS,), args, h.dtype)
-        fused = fuses_sums(slopes)
-        sums = xp.empty(size, h.dtype) if fused else slopes.sum(axis=0)
-        slopes = factor(slopes)
+        fused = fuses_sums(gradients)
+        sums = xp.empty(size, h.dtype) if fused else gradients.sum(axis=0)
+        gradients = factor(gradients)
         if isinstance(rows, slice):
-            matmul(slopes, table, out=d_h[rows])
+            matmul(gradients, table, out=d_h[rows])
         else:
-            d_h[rows] = matmul(slopes, table)
-        matmul(slopes.T, part, out=d_table, add=d_bias is not None, sums_of_a=sums if fused else None)
+            d_h[rows] = matmul(gradients, table)
+        matmul(gradients.T, part, out=d_table, add=d_bias is not None, sums_of_a=sums if fused else None)
         d_bias = sums if d_bias is None else d_bias + sums
     if d_bias is None:
         return d_h, xp.zeros_like(table), xp.zeros_like(bias)

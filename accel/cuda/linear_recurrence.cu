@@ -60,7 +60,7 @@ extern "C" __global__ void linear_forward(
     }
 }
 
-// Blocks as in linear_forward, from the last step to the first: d_c [N, H], the slopes along c through later steps.
+// Blocks as in linear_forward, from the last step to the first: d_c [N, H], the gradients of c through later steps.
 extern "C" __global__ void linear_backward(
     const REAL* __restrict__ d_h, const REAL* __restrict__ c, const REAL* __restrict__ activations,
     const REAL* __restrict__ rises, const Long* offsets, REAL* __restrict__ d_c, Long n, Long H)
@@ -71,17 +71,17 @@ extern "C" __global__ void linear_backward(
     REAL later = 0;
     for (Long last = offsets[sequence + 1] - 1; last >= start; last -= AHEAD) {
         Unit units[AHEAD];
-        REAL cells[AHEAD], slopes[AHEAD];
+        REAL cells[AHEAD], gradients[AHEAD];
         for (int a = 0; a < AHEAD; a++)
             if (last - a >= start) {
                 units[a] = read_unit(activations + (last - a) * G, rises + (last - a) * 2 * n, u, k, n, H);
                 cells[a] = c[(last - a) * H + u];
-                slopes[a] = d_h[(last - a) * H + u];
+                gradients[a] = d_h[(last - a) * H + u];
             }
         for (int a = 0; a < AHEAD && last - a >= start; a++) {
             const REAL squashed = tanh(cells[a]);
             d_c[(last - a) * H + u] = later;
-            later += slopes[a] * units[a].x[OUT] * (1 - squashed * squashed);
+            later += gradients[a] * units[a].x[OUT] * (1 - squashed * squashed);
             later *= gates_of(units[a]).hat_f;
         }
     }

@@ -34,13 +34,13 @@ def weigh(terms: Sequence[Term], n_labels: int, sizes: Array | None = None) -> t
     from them, the labels are the words, and n_labels is not read.
     """
     xp, arrays = device.xp(), check.floats(**{f"terms{i}": term.x for i, term in enumerate(terms)})
-    slopes, total = [xp.empty_like(x) for x in arrays], xp.empty(1, np.float64)
+    gradients, total = [xp.empty_like(x) for x in arrays], xp.empty(1, np.float64)
     parts = [
-        (x, slope, x.size, term.sign, *((term.count, 0) if isinstance(term.count, int) else term.count), *term.size)
-        for x, slope, term in zip(arrays, slopes, terms, strict=True)
+        (x, gradient, x.size, term.sign, *((term.count, 0) if isinstance(term.count, int) else term.count), *term.size)
+        for x, gradient, term in zip(arrays, gradients, terms, strict=True)
     ]
-    parts += [(arrays[0], slopes[0], 0, 0, 1, 0, 0, 0)] * (MOST - len(parts))
+    parts += [(arrays[0], gradients[0], 0, 0, 1, 0, 0, 0)] * (MOST - len(parts))
     of_batch = (total.view(np.int64), 0) if sizes is None else (sizes, 1)
     args = *(x for part in parts for x in part), n_labels, *of_batch, total
     device.launch("loss_terms", "weigh_terms", (1,), (32, WARPS), args, arrays[0].dtype)
-    return total[0], slopes
+    return total[0], gradients

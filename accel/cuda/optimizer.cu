@@ -9,9 +9,9 @@ __device__ void update(
     const Long i = wide_place(parameters), left = size - i;
     if (left <= 0) return;
     Wide<REAL> p = load_wide(parameters + i, left), m = load_wide(first + i, left), v = load_wide(second + i, left);
-    const Wide<REAL> slopes = load_wide(gradients + i, left);
+    const Wide<REAL> sums = load_wide(gradients + i, left);
     for (int e = 0; e < WIDTH(REAL); e++) {
-        const REAL gradient = slopes.x[e] * scale[0];
+        const REAL gradient = sums.x[e] * scale[0];
         m.x[e] = beta1 * m.x[e] + (1 - beta1) * gradient;
         v.x[e] = beta2 * v.x[e] + (1 - beta2) * gradient * gradient;
         p.x[e] -= rate * (m.x[e] * correction1) / (sqrt(v.x[e] * correction2) + epsilon);

@@ -42,15 +42,15 @@ extern "C" __global__ void pair_attention_backward(
     const Long first = 2 * (unit / H), h = unit % H, d = H * D;
     const REAL* row[2] = {x + first * 3 * d + h * D, x + (first + 1) * 3 * d + h * D};
     const REAL* add[2] = {bias + roles[first] * 3 * d + h * D, bias + roles[first + 1] * 3 * d + h * D};
-    const REAL* slope[2] = {d_out + first * d + h * D, d_out + (first + 1) * d + h * D};
+    const REAL* gradient[2] = {d_out + first * d + h * D, d_out + (first + 1) * d + h * D};
     REAL* d_row[2] = {d_x + first * 3 * d + h * D, d_x + (first + 1) * 3 * d + h * D};
-    REAL along[2], share[2][2];  // the slope of each row's score, and its weights after dropout
+    REAL along[2], share[2][2];  // the gradient of each row's score, and its weights after dropout
     for (int half = 0; half < 2; half++) {
         const Long i = first + half, number = 2 * i * H + h;
         const REAL multiplier[2] = {keep(seed, threshold, kept, number), keep(seed, threshold, kept, number + H)};
         REAL difference = 0;
         for (Long a = threadIdx.x; a < D; a += 32)
-            difference += slope[half][a] * (multiplier[0] * (row[0][2 * d + a] + add[0][2 * d + a])
+            difference += gradient[half][a] * (multiplier[0] * (row[0][2 * d + a] + add[0][2 * d + a])
                                           - multiplier[1] * (row[1][2 * d + a] + add[1][2 * d + a]));
         const REAL u = weights[i * 2 * H + h], v = weights[i * 2 * H + H + h];
         along[half] = u * v * factor * warp_sum(difference);
@@ -63,7 +63,7 @@ extern "C" __global__ void pair_attention_backward(
         for (int half = 0; half < 2; half++) {
             d_row[half][a] = along[half] * key;
             d_key += along[half] * (row[half][a] + add[half][a]);
-            d_row[half][2 * d + a] = share[0][half] * slope[0][a] + share[1][half] * slope[1][a];
+            d_row[half][2 * d + a] = share[0][half] * gradient[0][a] + share[1][half] * gradient[1][a];
         }
         d_row[0][d + a] = d_key;
         d_row[1][d + a] = -d_key;
@@ -106,8 +106,8 @@ extern "C" __global__ void residual_norm_backward(
     sum = warp_sum(sum) / d;
     along = warp_sum(along) / d;
     for (Long c = begin + threadIdx.x; c < begin + d; c += 32) {
-        const REAL slope = rstds[row] * (d_out[c] - sum - normal[c] * along);
-        d_x[c] = slope;
-        if (threshold > 0) d_y[c] = slope * keep(seed, threshold, kept, c);
+        const REAL gradient = rstds[row] * (d_out[c] - sum - normal[c] * along);
+        d_x[c] = gradient;
+        if (threshold > 0) d_y[c] = gradient * keep(seed, threshold, kept, c);
     }
 }

@@ -9,7 +9,7 @@ extern "C" __global__ void pair_layers_forward(
                       SAVED_HERE, SIZES_HERE);
 }
 
-// Blocks: (tile, pass): the slopes of a second pass lie `pass_pitch` numbers after those of the first one.
+// Blocks: (tile, pass): the gradients of a second pass lie `pass_pitch` numbers after those of the first one.
 extern "C" __global__ void pair_layers_backward(
     const REAL* first, const int* rows, Long gathered, const int* roles, WEIGHTS, SAVED, const REAL* d_ends,
     REAL* d_rows, REAL* d_joints, REAL* d_outputs, REAL* d_inners, REAL* d_outers, Long pass_pitch, SIZES)

@@ -1,4 +1,4 @@
-"""The layers of GPST's composition model over pairs of vectors on the GPU: one kernel forward, one for the slopes.
+"""The layers of GPST's composition model over pairs of vectors on the GPU: one kernel forward, one backward.
 
 Mirrors the layers of `refimpl.gpst.composition.compose` and `decompose`. A block takes a tile of rows through all
 layers; products of all rows then give the gradients of weights. Products inside of the kernels are in the dtype of
@@ -56,8 +56,8 @@ class Saved(NamedTuple):
     end_scales: Array  # [N / 2]
 
 
-class Slopes(NamedTuple):
-    """The gradients ("slopes") of N rows, and of what each matrix product of K layers returns for them."""
+class RowGradients(NamedTuple):
+    """The gradients of N rows, and of what each matrix product of K layers returns for them."""
 
     rows: Array  # [N, d]
     joints: Array  # [K, N, 3 d]
@@ -115,9 +115,10 @@ def pair_layers_vjp(
     rows, weights = _check(x, first, weights, roles, n_heads, seeds)
     (d_out,) = check.floats(d_out=d_out)
     saved = _saved(len(x), weights, n_heads, outputs[1])[1]
-    slopes = slopes_like(saved, weights)
-    backward(rows, weights, transposed(weights), saved, slopes, d_out, n_heads, _drop(rate, seeds))
-    return slopes.rows, slopes.joints[0], *of_weights(saved, slopes, rows.roles, weights.bias.shape[1])
+    row_gradients = gradients_like(saved, weights)
+    backward(rows, weights, transposed(weights), saved, row_gradients, d_out, n_heads, _drop(rate, seeds))
+    gradients = of_weights(saved, row_gradients, rows.roles, weights.bias.shape[1])
+    return row_gradients.rows, row_gradients.joints[0], *gradients
 
 
 def saved_shapes(n: int, weights: Weights, n_heads: int) -> dict[str, tuple[int, ...]]:
@@ -130,11 +131,11 @@ def saved_shapes(n: int, weights: Weights, n_heads: int) -> dict[str, tuple[int,
     }  # fmt: skip
 
 
-def slopes_like(saved: Saved, weights: Weights) -> Slopes:
+def gradients_like(saved: Saved, weights: Weights) -> RowGradients:
     """Return room for the gradients of all rows."""
     xp, (layers, n, d) = device.xp(), saved.outs.shape
     shapes = (n, d), (layers, n, 3 * d), (layers, n, d), saved.befores.shape, (layers, n, d)
-    return Slopes(*(xp.empty(shape, saved.outs.dtype) for shape in shapes))
+    return RowGradients(*(xp.empty(shape, saved.outs.dtype) for shape in shapes))
 
 
 def transposed(weights: Weights) -> Weights:
@@ -159,20 +160,22 @@ def forward(rows: Rows, weights: Weights, saved: Saved, n_heads: int, drop: Drop
 
 
 def backward(
-    rows: Rows, weights: Weights, turned: Weights, saved: Saved, slopes: Slopes, d_ends: Array, n_heads: int,
-    drop: Drop, passes: int = 1, pitch: int = 0,
+    rows: Rows, weights: Weights, turned: Weights, saved: Saved, row_gradients: RowGradients, d_ends: Array,
+    n_heads: int, drop: Drop, passes: int = 1, pitch: int = 0,
 ) -> None:  # fmt: skip
-    """Write to `slopes` the gradients for some pairs, from those of their outputs; `turned`: the transposed weights.
+    """Write the gradients for some pairs, from those of their outputs; `turned`: the transposed weights.
 
     If two passes run at once, the gradients of the second lie `pitch` numbers after those of the first.
     """
     d, f = weights.inner.shape[1:]
     sources = rows.first, rows.numbers, int(rows.gathered), rows.roles
-    args = *sources, *turned, *saved, d_ends, *slopes, pitch, *_sizes(rows, weights, saved, n_heads, drop)
+    args = *sources, *turned, *saved, d_ends, *row_gradients, pitch, *_sizes(rows, weights, saved, n_heads, drop)
     _launch("pair_layers_backward", rows, 2 * d + max(4 * d, f), args, passes)
 
 
-def of_weights(saved: Saved, slopes: Slopes, roles: Array, n_roles: int, zero_first: bool = True) -> tuple[Array, ...]:
+def of_weights(
+    saved: Saved, row_gradients: RowGradients, roles: Array, n_roles: int, zero_first: bool = True
+) -> tuple[Array, ...]:
     """Return the gradients of the weights and biases: a product of all rows for each.
 
     The layers do not read the first product: its gradient is 0, or, unless `zero_first`, left for the caller to write.
@@ -182,17 +185,17 @@ def of_weights(saved: Saved, slopes: Slopes, roles: Array, n_roles: int, zero_fi
     if zero_first:
         d_product[0] = 0
     if layers > 1:
-        matmul(saved.outs[:-1].swapaxes(1, 2), slopes.joints[1:], out=d_product[1:])
+        matmul(saved.outs[:-1].swapaxes(1, 2), row_gradients.joints[1:], out=d_product[1:])
     has_role = rows_of_roles(roles, n_roles, saved.outs.dtype)
     d_bias = xp.empty((layers, n_roles, 3 * d), saved.outs.dtype)
-    matmul_all([has_role] * layers, list(slopes.joints), list(d_bias))
+    matmul_all([has_role] * layers, list(row_gradients.joints), list(d_bias))
     gradients = [d_bias, d_product]
-    for x, slope in (
-        (saved.attended, slopes.outputs),
-        (saved.middles, slopes.inners),
-        (saved.hiddens, slopes.outers),
+    for x, gradient in (
+        (saved.attended, row_gradients.outputs),
+        (saved.middles, row_gradients.inners),
+        (saved.hiddens, row_gradients.outers),
     ):
-        gradients += [matmul(x.swapaxes(1, 2), slope), slope.sum(axis=1)]
+        gradients += [matmul(x.swapaxes(1, 2), gradient), gradient.sum(axis=1)]
     return tuple(gradients)
 
 

@@ -110,8 +110,8 @@ extern "C" __global__ void neighbours_backward(
     const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x, word = i / d, u = i % d;
     if (i >= size) return;
     const Long b = find_part(offsets, B, word), point = word - b;
-    REAL slope = 0;
-    if (word + 1 < offsets[b + 1]) slope += d_pairs[point * 2 * d + u];
-    if (word > offsets[b]) slope += d_pairs[(point - 1) * 2 * d + d + u];
-    d_x[i] = slope;
+    REAL gradient = 0;
+    if (word + 1 < offsets[b + 1]) gradient += d_pairs[point * 2 * d + u];
+    if (word > offsets[b]) gradient += d_pairs[(point - 1) * 2 * d + d + u];
+    d_x[i] = gradient;
 }

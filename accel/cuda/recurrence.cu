@@ -44,7 +44,7 @@ extern "C" __global__ void walk_forward(
     }
 }
 
-// Blocks as in step_forward. d_hidden, d_c [*, H]: slopes through the step after; d_logits [*, R]: the last R of
+// Blocks as in step_forward. d_hidden, d_c [*, H]: gradients through the step after; d_logits [*, R]: the last R of
 // d_gates again, for the next product.
 extern "C" __global__ void step_backward(
     const REAL* d_h, const REAL* d_hidden, const REAL* c, const REAL* c_before, const REAL* activations,

@@ -83,22 +83,22 @@ def recurrence_vjp(
     steps, xp = steps_of(offsets, len(gates), n_sequences), device.xp()
     d_gates, sizes, scratch = xp.empty_like(activations), (n, n_units, n_rows), 6 * n + 2 * n_units
     if plan := _plan(weight.T, scratch, n_sequences):
-        h_before, slopes = xp.empty_like(h), xp.empty((2, n_sequences, n_units), d_h.dtype)
+        h_before, gradients = xp.empty_like(h), xp.empty((2, n_sequences, n_units), d_h.dtype)
         arrays = d_h, weight, h, c, h0, c0, activations, xp.ascontiguousarray(offsets)
-        arrays += steps.order, steps.starts, *slopes, d_gates, h_before
+        arrays += steps.order, steps.starts, *gradients, d_gates, h_before
         persistent.launch("persistent_backward", arrays, steps, sizes, plan)
     else:
         c_before, h_before = of_step_before(c, c0, offsets), of_step_before(h, h0, offsets)
-        _slopes_of_gates(d_h, weight, (c, c_before, activations), offsets, steps, sizes, d_gates)
+        _gradients_of_gates(d_h, weight, (c, c_before, activations), offsets, steps, sizes, d_gates)
     d_recurrent = d_gates[:, d_gates.shape[1] - n_rows :]
-    slopes = factor(d_recurrent)  # in bf16, rows without gaps: the product can sum their columns
+    gradients = factor(d_recurrent)  # in bf16, rows without gaps: the product can sum their columns
     if not fuses_sums(d_gates):
-        return d_gates, matmul(slopes.T, h_before), d_recurrent.sum(axis=0)
+        return d_gates, matmul(gradients.T, h_before), d_recurrent.sum(axis=0)
     d_bias = xp.empty(n_rows, d_h.dtype)
-    return d_gates, matmul(slopes.T, h_before, sums_of_a=d_bias), d_bias
+    return d_gates, matmul(gradients.T, h_before, sums_of_a=d_bias), d_bias
 
 
-def _slopes_of_gates(
+def _gradients_of_gates(
     d_h: Array, weight: Array, states: tuple[Array, ...], offsets: Array, steps: Steps, sizes: tuple[int, int, int],
     d_gates: Array,
 ) -> None:  # fmt: skip

@@ -46,20 +46,20 @@ extern "C" __global__ void residual_layer_norm_backward(
         for (Long c = threadIdx.x; c < d; c += 32) {
             const Long i = begin + c;
             const REAL normal = (x[i] + keep(seed, threshold, kept, i) * (y[i] + bias[c]) - mean) * rstd;
-            const REAL slope = d_out[i] * scale[c];
+            const REAL gradient = d_out[i] * scale[c];
             d_x[i] = normal;
             scaled[i] = d_out[i] * normal;
-            sum += slope;
-            along += slope * normal;
+            sum += gradient;
+            along += gradient * normal;
         }
         sum = warp_sum(sum) / d;
         along = warp_sum(along) / d;
 #pragma unroll 4
         for (Long c = threadIdx.x; c < d; c += 32) {
             const Long i = begin + c;
-            const REAL slope = rstd * (d_out[i] * scale[c] - sum - d_x[i] * along);
-            d_x[i] = slope;
-            if (threshold > 0) d_y[i] = slope * keep(seed, threshold, kept, i);
+            const REAL gradient = rstd * (d_out[i] * scale[c] - sum - d_x[i] * along);
+            d_x[i] = gradient;
+            if (threshold > 0) d_y[i] = gradient * keep(seed, threshold, kept, i);
         }
     }
     __syncthreads();

@@ -29,7 +29,7 @@ extern "C" __global__ void sum_layer_norm_forward(
     }
 }
 
-// Blocks: `rows` rows. d_x: the slopes of out, given ones and those of the norm; scaled = d_normal * normalised out.
+// Blocks: `rows` rows. d_x: the gradients of out, given ones and those of the norm; scaled = d_normal * normalised out.
 // partial [3, blocks, d]: the sums of the columns of d_y, scaled and d_normal over these rows. Where nothing is dropped,
 // d_y may be d_x: it is neither written nor read then.
 extern "C" __global__ void sum_layer_norm_backward(
@@ -45,19 +45,19 @@ extern "C" __global__ void sum_layer_norm_backward(
 #pragma unroll 4
         for (Long c = threadIdx.x; c < d; c += 32) {
             const Long i = row * d + c;
-            const REAL unit = (out[i] - mean) * rstd, slope = d_normal[i] * scale[c];
+            const REAL unit = (out[i] - mean) * rstd, gradient = d_normal[i] * scale[c];
             scaled[i] = d_normal[i] * unit;
-            sum += slope;
-            along += slope * unit;
+            sum += gradient;
+            along += gradient * unit;
         }
         sum = warp_sum(sum) / d;
         along = warp_sum(along) / d;
 #pragma unroll 4
         for (Long c = threadIdx.x; c < d; c += 32) {
             const Long i = row * d + c;
-            const REAL slope = d_out[i] + rstd * (d_normal[i] * scale[c] - sum - (out[i] - mean) * rstd * along);
-            d_x[i] = slope;
-            if (threshold > 0) d_y[i] = slope * keep(seed, threshold, kept, i);
+            const REAL gradient = d_out[i] + rstd * (d_normal[i] * scale[c] - sum - (out[i] - mean) * rstd * along);
+            d_x[i] = gradient;
+            if (threshold > 0) d_y[i] = gradient * keep(seed, threshold, kept, i);
         }
     }
     __syncthreads();

@@ -79,6 +79,6 @@ def add_biases(rows: Sequence[Array], biases: Sequence[Array]) -> None:
     device.launch("residual_sums", "add_biases", (-(-3 * n * d // THREADS),), (THREADS,), args, dtype)
 
 
-def bias_slopes(slopes: Sequence[Array]) -> list[Any]:
+def bias_gradients(gradients: Sequence[Array]) -> list[Any]:
     """Return the gradients of up to three biases from those of the rows [N, d] to which they were added."""
-    return sums_of(column_parts(*check.floats(**{f"slopes{i}": x for i, x in enumerate(slopes)})))
+    return sums_of(column_parts(*check.floats(**{f"gradients{i}": x for i, x in enumerate(gradients)})))

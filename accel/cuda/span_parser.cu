@@ -56,9 +56,10 @@ extern "C" __global__ void span_inside(
     if (threadIdx.y == 0 && threadIdx.x == 0) logz[sentence] = C[n - 1];
 }
 
-// From the root down: the probability of a constituent, times the slope, and the logarithm that gives a label's share.
+// From the root down: the probability of a constituent, times the gradient of log Z, and the logarithm that gives the
+// share of a label.
 extern "C" __global__ void span_outside(
-    const REAL* slopes, const Long* offsets, const Long* begins, const Long* tables,
+    const REAL* gradients, const Long* offsets, const Long* begins, const Long* tables,
     const REAL* all_C, const REAL* all_B, const REAL* all_N, const REAL* all_R, REAL* all_used,
     REAL* factors, REAL* bases)
 {
@@ -81,14 +82,14 @@ extern "C" __global__ void span_outside(
             const REAL child = longer == n - 1 ? REAL(1) : first + rest * share(N[upper], R[lower]);
             const REAL here = longer == n - 1 ? child : child * share(C[upper], N[upper]);
             used[upper] = longer ? here + rest * share(B[upper], R[lower]) : REAL(0);
-            factors[span + i] = here * slopes[sentence];
+            factors[span + i] = here * gradients[sentence];
             bases[span + i] = (longer ? B[upper] : REAL(0)) - C[upper];
         }
         __syncthreads();
     }
 }
 
-// A warp a span: the marginals of its labels, times the slope.
+// A warp a span: the marginals of its labels, times the gradient of log Z.
 extern "C" __global__ void span_marginals(
     const REAL* __restrict__ scores, const REAL* factors, const REAL* bases, REAL* d_scores, Long spans, Long n_labels)
 {

@@ -37,8 +37,8 @@ def span_logz_vjp(d_out: Array, outputs: tuple[Array], scores: Array, offsets: A
     xp, wide = device.xp(), device.xp().ascontiguousarray(scores, np.float64)
     *charts, _ = _charts(scores, offsets, begins, lengths)
     probabilities, (factors, bases), d_scores = xp.empty_like(charts[-1]), xp.empty((2, len(wide))), xp.empty_like(wide)
-    slopes = xp.ascontiguousarray(d_out, np.float64)
-    _launch("span_outside", len(lengths), slopes, *charts, probabilities, factors, bases)
+    gradients = xp.ascontiguousarray(d_out, np.float64)
+    _launch("span_outside", len(lengths), gradients, *charts, probabilities, factors, bases)
     _launch("span_marginals", -(-len(wide) // WARPS), wide, factors, bases, d_scores, *wide.shape)
     return (d_scores.astype(scores.dtype),)
 

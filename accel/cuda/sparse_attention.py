@@ -60,17 +60,17 @@ def sparse_attention_vjp(
     d_out, out, lse = check.floats(d_out=d_out, out=outputs[0], lse=outputs[1])
     d_q, d_k, d_v = gradients_of(*floats[:3])
     d_content, d_position = xp.empty_like(q), xp.empty_like(q)
-    weights, slopes = xp.empty((2, len(keys), q.shape[1]), q.dtype)
+    weights, gradients = xp.empty((2, len(keys), q.shape[1]), q.dtype)
     query_of_edge = xp.empty(len(keys), np.int32)
-    after = d_q, d_content, d_position, weights, slopes, query_of_edge, *q.shape, 1 / sqrt(q.shape[2])
+    after = d_q, d_content, d_position, weights, gradients, query_of_edge, *q.shape, 1 / sqrt(q.shape[2])
     after += check.dropout(rate, seed)
     _launch("backward", (d_out, out, lse, *floats), (row_offsets, keys, relative), after, q, r)
     by_key, by_relative = scatter.group(keys, len(k)), scatter.group(relative, len(r))
     return d_q, *scatter.sums(
         query_of_edge,
-        scatter.Sum(by_key, len(k), q, slopes, content_bias, out=d_k),
+        scatter.Sum(by_key, len(k), q, gradients, content_bias, out=d_k),
         scatter.Sum(by_key, len(k), d_out, weights, out=d_v),
-        scatter.Sum(by_relative, len(r), q, slopes, position_bias),
+        scatter.Sum(by_relative, len(r), q, gradients, position_bias),
         matrices=(d_content, d_position),
     )
 

@@ -22,9 +22,9 @@ extern "C" __global__ void residual_forward(
     if (i < size) out[i] = x[i] + (biased ? y[i] + bias[i % d] : y[i]) * keep(seed, threshold, kept, i);
 }
 
-// Blocks: (`rows` rows, part of the columns). d_x: the slopes along x, where x + bias is positive; or, if there is no x,
-// along y. partial [blocks of rows, f]: the sums of the columns of d_x over these rows.
-__device__ void slopes_and_sums(
+// Blocks: (`rows` rows, part of the columns). d_x: the gradients of x, where x + bias is positive; or, without x, of
+// y. partial [blocks of rows, f]: the sums of the columns of d_x over these rows.
+__device__ void gradients_and_sums(
     const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, REAL* partial, Long rows, Long N, Long f, Bits seed,
     Bits threshold, REAL kept)
 {
@@ -39,11 +39,11 @@ extern "C" __global__ void bias_relu_backward(
     const REAL* d_y, const REAL* x, const REAL* bias, REAL* d_x, REAL* partial, Long rows, Long N, Long f, Bits seed,
     Bits threshold, REAL kept)
 {
-    slopes_and_sums(d_y, x, bias, d_x, partial, rows, N, f, seed, threshold, kept);
+    gradients_and_sums(d_y, x, bias, d_x, partial, rows, N, f, seed, threshold, kept);
 }
 
 extern "C" __global__ void residual_backward(
     const REAL* d_out, REAL* d_y, REAL* partial, Long rows, Long N, Long d, Bits seed, Bits threshold, REAL kept)
 {
-    slopes_and_sums(d_out, nullptr, nullptr, d_y, partial, rows, N, d, seed, threshold, kept);
+    gradients_and_sums(d_out, nullptr, nullptr, d_y, partial, rows, N, d, seed, threshold, kept);
 }

@@ -32,7 +32,7 @@ def dropped_bias_relu_vjp(
 ) -> tuple[Array, Array]:
     """Return the gradients of x and bias."""
     d_y, x, bias = check.floats(d_y=d_y, x=x, bias=bias)
-    return _slopes("bias_relu_backward", d_y, (x, bias), rate, seed)
+    return _gradients("bias_relu_backward", d_y, (x, bias), rate, seed)
 
 
 def residual_sum(x: Array, y: Array, rate: float, seed: int) -> tuple[Array]:
@@ -57,7 +57,7 @@ def biased_residual_sum_vjp(
 ) -> tuple[Array, Array, Array]:
     """Return the gradients of x, y and bias."""
     (d_out,) = check.floats(d_out=d_out)
-    return d_out, *_slopes("residual_backward", d_out, (), rate, seed)
+    return d_out, *_gradients("residual_backward", d_out, (), rate, seed)
 
 
 def _residual(x: Array, y: Array, bias: Array | None, rate: float, seed: int) -> tuple[Array]:
@@ -77,7 +77,7 @@ def _per_element(kernel: str, args: tuple, rate: float, seed: int) -> None:
     device.launch("sublayers", kernel, (-(-x.size // THREADS),), (THREADS,), args, x.dtype)
 
 
-def _slopes(kernel: str, d_y: Array, arrays: tuple, rate: float, seed: int) -> tuple[Array, Array]:
+def _gradients(kernel: str, d_y: Array, arrays: tuple, rate: float, seed: int) -> tuple[Array, Array]:
     """Return the gradient of the rows, and the sums of its columns."""
     (n, f), xp = d_y.shape, device.xp()
     rows = rows_of_part(n, ROWS)

@@ -19,12 +19,12 @@ extern "C" __global__ void weighted_sum_backward(
     REAL* d_scores, REAL* d_vectors, Long d)
 {
     const Long begin = offsets[blockIdx.x], end = offsets[blockIdx.x + 1];
-    const REAL* slope = d_mixed + (Long)blockIdx.x * d;
+    const REAL* gradient = d_mixed + (Long)blockIdx.x * d;
     for (Long k = begin + threadIdx.y; k < end; k += blockDim.y) {
         REAL along = 0;
         for (Long u = threadIdx.x; u < d; u += 32) {
-            along += vectors[k * d + u] * slope[u];
-            d_vectors[k * d + u] = weights[k] * slope[u];
+            along += vectors[k * d + u] * gradient[u];
+            d_vectors[k * d + u] = weights[k] * gradient[u];
         }
         along = warp_sum(along);
         if (threadIdx.x == 0) d_scores[k] = along;

@@ -21,7 +21,9 @@ def span_logz(scores: Array, offsets: Array) -> Outputs:
 def span_logz_vjp(d_out: Array, outputs: Outputs, scores: Array, offsets: Array) -> Outputs:
     """Mirror of `refimpl.transformer_grammars.span_parser.marginals`, times d_out: (d_scores [S, L],)."""
     sentences = zip(d_out, sentences_of(scores, offsets), strict=True)
-    parts = [slope * ref_span_parser.marginals(square.astype(np.float64))[rows] for slope, (square, rows) in sentences]
+    parts = [
+        gradient * ref_span_parser.marginals(square.astype(np.float64))[rows] for gradient, (square, rows) in sentences
+    ]
     return (np.concatenate([scores[:0], *parts]).astype(scores.dtype),)
 
 

@@ -82,9 +82,9 @@ def _run(name: str, arguments: Mapping[str, Any], *before: Tensor) -> Any:
     ops = accel.load(device.type)
     with stream_of(device):
         arrays = {key: array_of(ops, key, x, device) for key, x in arguments.items()}
-        slopes = [array_of(ops, "d_out or an output", x, device) for x in before]
-        positional = (slopes[0], tuple(slopes[1:])) if before else ()
-        return _only(tensors_of(ops, getattr(ops, name)(*positional, **arrays), [*slopes, *arrays.values()]))
+        gradients = [array_of(ops, "d_out or an output", x, device) for x in before]
+        positional = (gradients[0], tuple(gradients[1:])) if before else ()
+        return _only(tensors_of(ops, getattr(ops, name)(*positional, **arrays), [*gradients, *arrays.values()]))
 
 
 def _shapes(spec: str, arguments: Mapping[str, Any]) -> Any:
@@ -171,10 +171,10 @@ class _Taped(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, *d_outputs: Tensor) -> tuple[Any, ...]:
         device, ops = ctx.saved_tensors[0].device, ctx.tape.ops
         with stream_of(device):
-            d_outs = [array_of(ops, "d_out", x, device) for x in slopes]
+            d_outs = [array_of(ops, "d_out", x, device) for x in d_outputs]
             for y, d_out in zip(ctx.outputs[:-1], d_outs, strict=False):
                 y.accumulate(d_out, owned=False)
             ctx.tape.backward(ctx.outputs[-1], d_outs[-1], keep=True)

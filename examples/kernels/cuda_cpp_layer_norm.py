@@ -57,10 +57,10 @@ extern "C" __global__ void backward(
     scaled += blockIdx.x * d;
     moments(x, d, &mean, &rstd);
     for (long long c = threadIdx.x; c < d; c += 32) {
-        const REAL normal = (x[c] - mean) * rstd, slope = d_y[c] * scale[c];
+        const REAL normal = (x[c] - mean) * rstd, gradient = d_y[c] * scale[c];
         scaled[c] = d_y[c] * normal;
-        sum += slope;
-        along += slope * normal;
+        sum += gradient;
+        along += gradient * normal;
     }
     sum = warp_sum(sum) / d;
     along = warp_sum(along) / d;

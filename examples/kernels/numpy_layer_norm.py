@@ -22,10 +22,10 @@ def layer_norm(x: Any, scale: Any, bias: Any) -> tuple[Any]:
 def layer_norm_vjp(d_out: Any, outputs: tuple[Any], x: Any, scale: Any, bias: Any) -> tuple[Any, Any, Any]:
     """Return the gradients of x, scale and bias from the gradient d_out [N, d] of the output."""
     normal, deviation = normalised(x)
-    slope = d_out * scale
-    mean = slope.mean(axis=1, keepdims=True)
-    along = (slope * normal).mean(axis=1, keepdims=True)
-    d_x = (slope - mean - normal * along) / deviation
+    gradient = d_out * scale
+    mean = gradient.mean(axis=1, keepdims=True)
+    along = (gradient * normal).mean(axis=1, keepdims=True)
+    d_x = (gradient - mean - normal * along) / deviation
     return d_x, (d_out * normal).sum(axis=0), d_out.sum(axis=0)
 
 

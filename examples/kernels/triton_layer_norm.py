@@ -40,9 +40,9 @@ def backward(d_y, x, scale, d_x, scaled, d, BLOCK: tl.constexpr):
     places = tl.program_id(0).to(tl.int64) * d + columns
     normal, deviation = normalised(tl.load(x + places, mask=inside, other=0.0), inside, d)
     d_rows = tl.load(d_y + places, mask=inside, other=0.0)
-    slope = d_rows * tl.load(scale + columns, mask=inside, other=0.0)
-    mean, along = tl.sum(slope) / d, tl.sum(slope * normal) / d
-    tl.store(d_x + places, (slope - mean - normal * along) / deviation, mask=inside)
+    gradient = d_rows * tl.load(scale + columns, mask=inside, other=0.0)
+    mean, along = tl.sum(gradient) / d, tl.sum(gradient * normal) / d
+    tl.store(d_x + places, (gradient - mean - normal * along) / deviation, mask=inside)
     tl.store(scaled + places, d_rows * normal, mask=inside)
 
 

@@ -29,7 +29,7 @@ SPOILT = {
         "variance by n - 1": ("(centred**2).mean(axis=1, keepdims=True)", "x.var(axis=1, keepdims=True, ddof=1)"),
         "mean of the columns": ("x - x.mean(axis=1,", "x - x.mean(axis=0,"),
         "no bias": ("normal * scale + bias,", "normal * scale,"),
-        "gradient without the mean": ("(slope - mean - normal", "(slope - normal"),
+        "gradient without the mean": ("(gradient - mean - normal", "(gradient - normal"),
         "float16 inside": ("return centred /", 'return centred.astype("float16").astype(x.dtype) /'),
     },
     "torch": {
@@ -62,7 +62,7 @@ SPOILT = {
         "mean of the padded row": ("tl.sum(row) / d", "tl.sum(row) / row.shape[0]"),
         "padding in the variance": ("tl.where(inside, row - tl.sum(row) / d, 0.0)", "row - tl.sum(row) / d"),
         "no bias": ("normal * scales + tl.load(bias + columns, mask=inside)", "normal * scales"),
-        "gradient without the mean": ("(slope - mean - normal", "(slope - normal"),
+        "gradient without the mean": ("(gradient - mean - normal", "(gradient - normal"),
         "float16 inside": ("return centred / deviation,", "return (centred / deviation).to(tl.float16).to(row.dtype),"),
     },
 }  # fmt: skip

@@ -40,17 +40,18 @@ def gradients(folder: Path, arguments: list[str], backend: str, dtype: str) -> d
     }
     results: dict[str, Any] = {}
     passes: dict[str, int | None] = {"without dropout": None, "with dropout": DROPOUT_SEED}
-    if backend == "ref":  # whose slopes are slow, and of GPST not the same bits in every process
+    if backend == "ref":  # whose gradients are slow, and of GPST not the same bits in every process
         passes = {} if dtype == "float32" or options.task == "gpst" else {"with dropout": DROPOUT_SEED}
     memory: dict[str, Any] = dict.fromkeys([*passes, "scored"])
     try:
         for number, batch in enumerate(islice(job.batches, 1 if backend == "ref" else N_BATCHES), 1):
             for name, seed in passes.items():
-                loss, slopes, memory[name] = job.model.loss_and_grad(
+                loss, gradients, memory[name] = job.model.loss_and_grad(
                     ops, job.config, parameters, batch, memory[name], dropout_seed=seed
                 )
-                slopes = {key: np.array(slope) for key, slope in slopes.items()}  # the next call may write there
-                results[f"batch {number} {name}"] = {"loss": float(loss), "gradients": slopes}
+                # copies, since the next call may write there
+                gradients = {key: np.array(gradient) for key, gradient in gradients.items()}
+                results[f"batch {number} {name}"] = {"loss": float(loss), "gradients": gradients}
             logp, memory["scored"] = job.model.token_logps(ops, job.config, parameters, batch, memory["scored"])
             results[f"batch {number} log p"] = np.array(logp)
     finally:

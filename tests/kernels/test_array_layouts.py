@@ -60,8 +60,10 @@ def test_biases_of_several_heads(change: Callable[[Any], Any]) -> None:
     expected = cpu.sparse_attention(q, k, v, r, *biases, *structure)
     actual = cpu.sparse_attention(q, k, v, r, *map(change, biases), *structure)
     np.testing.assert_allclose(actual[0], expected[0], rtol=1e-12)
-    slopes = (cpu.sparse_attention_vjp(q, expected, q, k, v, r, *b, *structure) for b in (biases, map(change, biases)))
-    for one, other in zip(*slopes, strict=True):
+    gradients = (
+        cpu.sparse_attention_vjp(q, expected, q, k, v, r, *b, *structure) for b in (biases, map(change, biases))
+    )
+    for one, other in zip(*gradients, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 

@@ -125,14 +125,14 @@ def test_gradients_are_near_those_of_float32(kind: str) -> None:
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     d_out = np.random.default_rng(5).standard_normal((len(gates), h0.shape[1])).astype(np.float32)
     outputs = cpu.recurrence(*arguments, offsets, kind=kind)
-    exact_slopes = cpu.recurrence_vjp(d_out, outputs, *arguments, offsets, kind=kind)
+    exact_gradients = cpu.recurrence_vjp(d_out, outputs, *arguments, offsets, kind=kind)
     with bfloat16.use():
-        slopes = cpu.recurrence_vjp(d_out, outputs, *arguments, offsets, kind=kind)
-    for x, y in zip(slopes, exact_slopes, strict=True):
+        gradients = cpu.recurrence_vjp(d_out, outputs, *arguments, offsets, kind=kind)
+    for x, y in zip(gradients, exact_gradients, strict=True):
         off = abs(x - y).max() / abs(y).max()
         assert 0 < off < 2 * EPS["bfloat16"]
-    last = offsets[1:] - 1  # no slope comes from a later step
-    np.testing.assert_array_equal(slopes[0][last], exact_slopes[0][last])
+    last = offsets[1:] - 1  # no gradient comes from a later step
+    np.testing.assert_array_equal(gradients[0][last], exact_gradients[0][last])
 
 
 def test_a_processor_without_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

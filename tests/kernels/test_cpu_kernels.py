@@ -194,7 +194,7 @@ def test_arrays_of_other_numbers_are_refused() -> None:
             cpu.layer_norm(x, scale, scale)
 
 
-def test_slopes_of_another_shape_are_refused() -> None:
+def test_gradients_of_another_shape_are_refused() -> None:
     x, row = np.ones((4, 3)), np.ones(3)
     outputs = cpu.residual_norm(x, x, row, 0.0, 0)
     for d_out, reason in (

@@ -81,8 +81,8 @@ def test_rows_without_a_label_gain_nothing_where_a_graph_reads_them(host_backend
         with forms.use(form):
             device_labels = host_backend.from_host({"labels": labels}, labels=["labels"])["labels"]
             outputs = host_backend.smoothed_cross_entropy(h, table, bias, device_labels, 0.1)
-            slopes = host_backend.smoothed_cross_entropy_vjp(np.ones(9), outputs, h, table, bias, device_labels, 0.1)
-        results.append([outputs[0], *slopes])
+            gradients = host_backend.smoothed_cross_entropy_vjp(np.ones(9), outputs, h, table, bias, device_labels, 0.1)
+        results.append([outputs[0], *gradients])
     assert (results[1][0][labels < 0] == 0).all()
     for plain, of_graph in zip(*results, strict=True):
         np.testing.assert_allclose(of_graph, plain, rtol=1e-12, atol=1e-12)

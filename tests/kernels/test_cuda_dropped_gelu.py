@@ -27,8 +27,8 @@ def test_values_and_gradients(host_backend: ModuleType, name: str, dtype: Any) -
             [expected] = host_backend.dropout(*outputs, *draws)
             dropped = getattr(host_backend, f"dropped_{name}")(x, bias, *draws)
             np.testing.assert_array_equal(dropped[0], expected)
-            [slopes] = host_backend.dropout_vjp(d_y, (expected,), *outputs, *draws)
-            theirs = backward(slopes, outputs, x, bias)
+            [gradients] = host_backend.dropout_vjp(d_y, (expected,), *outputs, *draws)
+            theirs = backward(gradients, outputs, x, bias)
             ours = getattr(host_backend, f"dropped_{name}_vjp")(d_y, dropped, x, bias, *draws)
             for one, other in zip(ours, theirs, strict=True):
                 np.testing.assert_array_equal(one, other)

@@ -38,10 +38,12 @@ def test_penalties_on_hidden_states(host_backend: ModuleType, lengths: list[int]
     for dtype in (np.float32, np.float64):
         h = draw((sum(lengths), width))[0].astype(dtype)
         whole = {"steps": 2 * len(h), "columns": 2 * len(lengths)}
-        fused, plain = (language_model._penalty_slopes(ops, config, h, offsets, whole) for ops in (host_backend, cpu))
+        fused, plain = (
+            language_model._penalty_gradients(ops, config, h, offsets, whole) for ops in (host_backend, cpu)
+        )
         assert fused.dtype == dtype and np.array_equal(fused, plain)
     with pytest.raises(ValueError, match="^offsets: does not rise from 0 to"):
-        host_backend.penalty_slopes(h, offsets[1:], 1.0, 1.0, 1.0)
+        host_backend.penalty_gradients(h, offsets[1:], 1.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize("n_words", [1, 2, 33, 700])
@@ -52,12 +54,12 @@ def test_smoothed_labels(
     """Values and gradients are those of separate operations, with all logits at once or in parts."""
     monkeypatch.setattr("accel.cuda.layers.LOGITS_AT_ONCE", logits_at_once)
     arrays, labels = draw((5, 4), (n_words, 4), (n_words,), (5,)), np.array([0, 3, 1, 0, 2], np.int32) % n_words
-    *inputs, slopes = arrays
+    *inputs, gradients = arrays
 
     def results(ops: Any, smoothing: float) -> list[np.ndarray]:
         tape, variables = Tape(ops), [Variable(x) for x in inputs]
         gains = layers.smoothed_cross_entropy(tape, *variables, labels.astype(np.int32), smoothing)
-        tape.backward(gains, slopes)
+        tape.backward(gains, gradients)
         return [gains.value, *(x.gradient for x in variables)]
 
     for smoothing in (0.1, 0.6, 0.0):
@@ -89,12 +91,12 @@ def test_the_longest_phrases_of_charts(host_backend: ModuleType, lengths: list[i
 @pytest.mark.parametrize(("n", "width"), [(1, 1), *((3, x) for x in COLUMNS), *((x, 5) for x in BLOCKS)])
 def test_parts_of_sublayers(host_backend: ModuleType, n: int, width: int, rate: float) -> None:
     """Values and gradients are those of separate operations, for few rows and for more than one block sums."""
-    x, y, weight, bias, slopes = draw((n, width), (n, 4), (4, width), (width,), (n, width))
+    x, y, weight, bias, gradients = draw((n, width), (n, 4), (4, width), (width,), (n, width))
 
     def results(ops: Any, part: Any, *inputs: np.ndarray) -> list[np.ndarray]:
         tape, variables = Tape(ops), [Variable(x) for x in inputs]
         out = part(tape, *variables, rate, layers.DropoutSites(5))
-        tape.backward(out, slopes)
+        tape.backward(out, gradients)
         return [out.value, *(x.gradient for x in variables)]
 
     for part, inputs in (
@@ -112,12 +114,12 @@ def test_words_and_last_states(host_backend: ModuleType, width: int) -> None:
     """The bits are those of separate operations, in both float types; some words are repeated."""
     offsets, ids = np.array([0, 2, 3, 7]), np.array([4, 0, 4, 1, 2, 2, 9], np.int32)
     for dtype in (np.float32, np.float64):
-        x, slopes, other = (y.astype(dtype) for y in draw(*[(7, width)] * 3))
+        x, gradients, other = (y.astype(dtype) for y in draw(*[(7, width)] * 3))
 
-        def results(ops: Any, x: np.ndarray = x, slopes: np.ndarray = slopes) -> list[np.ndarray]:
+        def results(ops: Any, x: np.ndarray = x, gradients: np.ndarray = gradients) -> list[np.ndarray]:
             tape, variable = Tape(ops), Variable(x)
             out = layers.word_dropout(tape, variable, ids, 10, 0.9, layers.DropoutSites(3))
-            tape.backward(out, slopes)
+            tape.backward(out, gradients)
             return [out.value, variable.gradient]
 
         pairs = [*zip(results(host_backend), results(cpu), strict=True)]

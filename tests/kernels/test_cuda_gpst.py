@@ -169,15 +169,15 @@ def test_residual_sums_are_those_of_separate_operations(host_backend: ModuleType
     d_x = d_x + d_out
     expected = [total, normal, d_x, d_x * mask, (d_x * mask).sum(axis=0), d_scale, d_shift]
     results = residual_sums.sum_layer_norm(x, y, bias, scale, shift, rate, 5)
-    slopes = residual_sums.sum_layer_norm_vjp(d_out, d_normal, results, scale, rate, 5)
-    for one, other in zip([*results[:2], *slopes], expected, strict=True):
+    gradients = residual_sums.sum_layer_norm_vjp(d_out, d_normal, results, scale, rate, 5)
+    for one, other in zip([*results[:2], *gradients], expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
     parts = host_backend.parser_parts
     rms = parts.rms_norm(x + y, scale)
     d_x, d_scale = parts.rms_norm_vjp(d_normal, rms, x + y, scale)
     results = residual_sums.sum_rms_norm(x, y, scale)
-    slopes = residual_sums.sum_rms_norm_vjp(d_out, d_normal, results, scale)
-    for one, other in zip([*results[:2], *slopes], [x + y, rms[0], d_x + d_out, d_scale], strict=True):
+    gradients = residual_sums.sum_rms_norm_vjp(d_out, d_normal, results, scale)
+    for one, other in zip([*results[:2], *gradients], [x + y, rms[0], d_x + d_out, d_scale], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
@@ -193,10 +193,10 @@ def test_terms_are_weighed(host_backend: ModuleType) -> None:
     of_draw = zip(draw((32 * loss_terms.WARPS + 9,), (0,), (3,)), ((-1, 7), (1, 1), (1, 2)), strict=True)
     terms = [loss_terms.Term(x, *numbers) for x, numbers in of_draw]
     assert len(terms) < loss_terms.MOST
-    total, slopes = loss_terms.weigh(terms, 10)
+    total, gradients = loss_terms.weigh(terms, 10)
     np.testing.assert_allclose(total, sum(10 * sign / n * x.sum() for x, sign, n, _ in terms), rtol=1e-12)
-    for slope, (x, sign, n, _) in zip(slopes, terms, strict=True):
-        np.testing.assert_array_equal(slope, np.full_like(x, 10 / n * sign))
+    for gradient, (x, sign, n, _) in zip(gradients, terms, strict=True):
+        np.testing.assert_array_equal(gradient, np.full_like(x, 10 / n * sign))
 
 
 def test_terms_of_a_padded_batch_are_weighed(host_backend: ModuleType) -> None:
@@ -209,11 +209,11 @@ def test_terms_of_a_padded_batch_are_weighed(host_backend: ModuleType) -> None:
         loss_terms.Term(words, -1, (2, -1), (1, 0)), loss_terms.Term(actions, 1, (2, -1), (2, -1)),
         loss_terms.Term(none, 1, (0, 0), (0, 0)),
     ]  # fmt: skip
-    total, slopes = loss_terms.weigh(terms, 0, np.array([9, 4]))
+    total, gradients = loss_terms.weigh(terms, 0, np.array([9, 4]))
     expected = [np.where(np.arange(40) < 9, -9 / 14, 0), np.where(np.arange(50) < 14, 9 / 14, 0), np.zeros(3)]
     np.testing.assert_allclose(total, words @ expected[0] + actions @ expected[1], rtol=1e-12)
-    for slope, expected_slope in zip(slopes, expected, strict=True):
-        np.testing.assert_array_equal(slope, expected_slope)
+    for gradient, expected_gradient in zip(gradients, expected, strict=True):
+        np.testing.assert_array_equal(gradient, expected_gradient)
 
 
 def test_many_matrices_are_transposed(host_backend: ModuleType) -> None:

@@ -29,14 +29,14 @@ PARTS: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
 def test_parts_are_those_of_array_operations(host_backend: ModuleType, name: str) -> None:
     """Values and gradients agree, for rows and elements in more than one block."""
     part, shapes = PARTS[name]
-    *values, slope = draw(*shapes, shapes[0])
+    *values, gradient = draw(*shapes, shapes[0])
     angles = draw((shapes[0][0], 1, 3))[0]
 
     def run(ops: ModuleType) -> list[np.ndarray]:
         tape, inputs = Tape(ops), [Variable(x.copy()) for x in values]
         extra = (np.cos(angles), np.sin(angles)) if name == "rotated" else ()
         output = part(tape, *extra, *inputs)
-        tape.backward(output, slope)
+        tape.backward(output, gradient)
         return [output.value, *(x.gradient for x in inputs)]
 
     for x, expected in zip(run(host_backend), run(CPU), strict=True):

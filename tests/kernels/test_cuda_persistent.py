@@ -133,7 +133,7 @@ def test_the_paper_s_weight_fits_an_h100(launched_fast: list[str]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_product_for_the_weight_sums_the_slopes_of_the_bias(
+def test_the_product_for_the_weight_sums_the_gradients_of_the_bias(
     host_backend: ModuleType, launched_fast: list[str], kind: str
 ) -> None:
     """In float32 one product gives the gradients of the weight and of the bias.

@@ -34,10 +34,10 @@ def test_more_than_a_warp(host_backend: ModuleType, lengths: list[int], n_labels
     arguments = sentences(lengths, n_labels)
     outputs = host_backend.span_logz(*arguments)
     np.testing.assert_allclose(outputs[0], cpu.span_logz(*arguments)[0], rtol=1e-12)
-    slopes = np.arange(1.0, len(lengths) + 1)
+    gradients = np.arange(1.0, len(lengths) + 1)
     for fast, other in zip(
-        host_backend.span_logz_vjp(slopes, outputs, *arguments),
-        cpu.span_logz_vjp(slopes, outputs, *arguments),
+        host_backend.span_logz_vjp(gradients, outputs, *arguments),
+        cpu.span_logz_vjp(gradients, outputs, *arguments),
         strict=True,
     ):
         np.testing.assert_allclose(fast, other, rtol=1e-9, atol=1e-13)

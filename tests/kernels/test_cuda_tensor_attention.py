@@ -46,8 +46,8 @@ def passes(backend: ModuleType, args: list[np.ndarray], dtype: type) -> tuple[np
     """Return both outputs and all gradients; bf16 holds the gradient of the output exactly."""
     args = [x.astype(dtype) if x.dtype.kind == "f" else x for x in args]
     outputs = backend.sparse_attention(*args, **DROP)
-    slopes = (np.arange(outputs[0].size) % 7 - 3).reshape(outputs[0].shape) / 4
-    return *outputs, *backend.sparse_attention_vjp(slopes.astype(dtype), outputs, *args, **DROP)
+    gradients = (np.arange(outputs[0].size) % 7 - 3).reshape(outputs[0].shape) / 4
+    return *outputs, *backend.sparse_attention_vjp(gradients.astype(dtype), outputs, *args, **DROP)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Edges:
 
     weights: np.ndarray
     multipliers: np.ndarray
-    slopes: np.ndarray
+    gradients: np.ndarray
     errors: np.ndarray
 
 
@@ -80,13 +80,13 @@ def bounds(args: list[np.ndarray], out: np.ndarray, lse: np.ndarray, unit: float
     weights = np.exp(scores - lse[query])
     mask = keep_mask(np.arange(len(keys) * heads).reshape(-1, heads), DROP["rate"], DROP["seed"])
     d_weights, mean = (d_out[query] * v[keys]).sum(axis=2) * mask, (d_out * out).sum(axis=2)
-    slopes = weights * (d_weights - mean[query]) * scale
+    gradients = weights * (d_weights - mean[query]) * scale
     of_out = per_query((weights * mask)[..., None] * np.abs(v[keys])) * (unit + small)
     of_mean = (np.abs(d_out) * (of_out + small * np.abs(out))).sum(axis=2)
-    of_slopes = weights * scale * (of_mean[query] + small * (np.abs(d_weights) + np.abs(mean[query])))
+    of_gradients = weights * scale * (of_mean[query] + small * (np.abs(d_weights) + np.abs(mean[query])))
 
-    along = of_slopes + small * np.abs(slopes)  # of a slope, and of a sum of slopes
-    through_keys = per_query((along + unit * np.abs(slopes))[..., None] * np.abs(k[keys]))
+    along = of_gradients + small * np.abs(gradients)  # of a gradient, and of a sum of gradients
+    through_keys = per_query((along + unit * np.abs(gradients))[..., None] * np.abs(k[keys]))
     through_positions = per_query(along[..., None] * np.abs(r[relative]))
     return [
         of_out, small * (1 + np.abs(np.where(np.isfinite(lse), lse, 0))), through_keys + through_positions,

@@ -107,9 +107,9 @@ def test_arrays_that_lie_apart_by_chance_are_a_product_each(host_backend: Module
 def test_sums_of_products(host_backend: ModuleType, kernels: str, precision: str) -> None:
     """Pairs are at equal distances, in another order, two, or without rows; also added to a matrix."""
     for n, width in ((5, 3), (5, 64), (0, 3)):
-        flat, slopes = drawn((3, 4, width), 0), drawn((3, n, width), 1)
+        flat, gradients = drawn((3, 4, width), 0), drawn((3, n, width), 1)
         for numbers in ((0, 1, 2), (0, 2, 1), (1, 2), (2,)):
-            a, b = [slopes[i] for i in numbers], [flat[i].T for i in numbers]
+            a, b = [gradients[i] for i in numbers], [flat[i].T for i in numbers]
             near = [np.concatenate([nearest(x, precision) for x in y], axis) for y, axis in ((a, 1), (b, 0))]
             out = drawn((n, 4), 2)
             before = out.copy()
@@ -202,26 +202,26 @@ def test_a_product_sums_a_factor(host_backend: ModuleType, precision: str) -> No
     A factor in the other memory order is refused.
     """
     for n, m, k in ((5, 4, 3), (1, 4, 3), (5, 1, 3), (5, 4, 1), (1, 1, 1)):
-        slopes, x = drawn((k, n), 0), drawn((k, m), 1)
-        assert not products.fuses_sums(slopes)
-        for which, factors in (("sums_of_b", (x.T, slopes)), ("sums_of_a", (slopes.T, x))):
+        gradients, x = drawn((k, n), 0), drawn((k, m), 1)
+        assert not products.fuses_sums(gradients)
+        for which, factors in (("sums_of_b", (x.T, gradients)), ("sums_of_a", (gradients.T, x))):
             sums, out = np.full(n, np.nan, np.float32), drawn((factors[0].shape[0], factors[1].shape[1]), 7)
             before = out.copy()
             with forms.use(forms.Forms("fast", precision)):
-                assert products.fuses_sums(slopes) and not products.fuses_sums(slopes.astype(np.float64))
-                slope_factor, x_factor = factor(slopes), factor(x)
-                of_form = (x_factor.T, slope_factor) if which == "sums_of_b" else (slope_factor.T, x_factor)
+                assert products.fuses_sums(gradients) and not products.fuses_sums(gradients.astype(np.float64))
+                gradient_factor, x_factor = factor(gradients), factor(x)
+                of_form = (x_factor.T, gradient_factor) if which == "sums_of_b" else (gradient_factor.T, x_factor)
                 host_backend.matmul(*of_form, out=out, add=True, **{which: sums})
             assert stand_in.functions().products[-1].epilogue != cublaslt.Epilogue.NONE
             near = [nearest(y, precision) for y in factors]
             assert_is_product(out, *near, before)
-            assert_is_product(sums[None], np.ones((1, k)).astype(np.float32), nearest(slopes, precision))
+            assert_is_product(sums[None], np.ones((1, k)).astype(np.float32), nearest(gradients, precision))
             with pytest.raises(ValueError, match=f"{which}: sums need fast kernels, float32, and an address"):
                 host_backend.matmul(*factors, **{which: sums})
-    slopes, x = np.asfortranarray(drawn((3, 5), 0)), drawn((3, 4), 1)
+    gradients, x = np.asfortranarray(drawn((3, 5), 0)), drawn((3, 4), 1)
     with forms.use(forms.Forms("fast", precision)):
-        assert not products.fuses_sums(slopes)
-        for which, factors in (("sums_of_b", (x.T, slopes)), ("sums_of_a", (slopes.T, x))):
+        assert not products.fuses_sums(gradients)
+        for which, factors in (("sums_of_b", (x.T, gradients)), ("sums_of_a", (gradients.T, x))):
             with pytest.raises(RuntimeError, match="cublasLtMatmulAlgoGetHeuristic failed with status 15"):
                 host_backend.matmul(*factors, **{which: np.zeros(5, np.float32)})
 

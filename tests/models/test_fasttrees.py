@@ -182,10 +182,10 @@ def test_an_epoch_begins_with_an_empty_state(backend: ModuleType, kind: str) -> 
     penalties = [language_model.penalty(backend, config, p, x, state) for x in (fresh, batch)]
     assert penalties[0] == language_model.penalty(backend, config, p, batch) != penalties[1]
     if backend.name != "ref":
-        slopes = [language_model.loss_and_grad(backend, config, p, batch, None)[1]]
-        slopes.append(language_model.loss_and_grad(backend, config, p, fresh, state)[1])
-        for name, slope in slopes[0].items():
-            np.testing.assert_array_equal(host(slope), host(slopes[1][name]))
+        gradients = [language_model.loss_and_grad(backend, config, p, batch, None)[1]]
+        gradients.append(language_model.loss_and_grad(backend, config, p, fresh, state)[1])
+        for name, gradient in gradients[0].items():
+            np.testing.assert_array_equal(host(gradient), host(gradients[1][name]))
 
 
 def test_nothing_to_read_costs_nothing(backend: ModuleType) -> None:

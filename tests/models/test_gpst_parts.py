@@ -152,14 +152,14 @@ def test_residual_norms_that_bend_sharply(backend: ModuleType, width: int, size:
         pytest.skip("the reference has no gradients but differences")
     xp, one = backend.xp, np.ones(width)
     x, y, bias = (size * np.random.default_rng(k).standard_normal((5, width)) for k in range(3))
-    bias, slopes = bias[0], np.random.default_rng(9).standard_normal((5, width))
+    bias, d_out = bias[0], np.random.default_rng(9).standard_normal((5, width))
     inputs = x + y + bias, one, 0 * one
     expected = CPU.layer_norm(*inputs)
     arguments = xp.asarray(x), xp.asarray(y), xp.asarray(bias), 0.0, 0
     outputs = backend.residual_norm(*arguments)
     np.testing.assert_allclose(host(outputs[0]), expected[0], atol=1e-12)
-    d_sum = CPU.layer_norm_vjp(slopes, expected, *inputs)[0]
-    gradients = backend.residual_norm_vjp(xp.asarray(slopes), outputs, *arguments)
+    d_sum = CPU.layer_norm_vjp(d_out, expected, *inputs)[0]
+    gradients = backend.residual_norm_vjp(xp.asarray(d_out), outputs, *arguments)
     for gradient, expected_gradient in zip(gradients, (d_sum, d_sum, d_sum.sum(axis=0)), strict=True):
         np.testing.assert_allclose(host(gradient), expected_gradient, rtol=0, atol=1e-9 * np.abs(d_sum).max())
 

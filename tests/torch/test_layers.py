@@ -56,16 +56,16 @@ def differentiated(run: Callable[..., list[Variable]], x: np.ndarray, p: dict[st
 
 
 def assert_same(
-    module: Any, outputs: list[Any], x: Any, expected: list[np.ndarray], slopes: dict[str, Any], **options: Any
+    module: Any, outputs: list[Any], x: Any, expected: list[np.ndarray], gradients: dict[str, Any], **options: Any
 ) -> None:
     """Check outputs, and the gradients of the sum of their squares; x is padded or ragged."""
     sum(y.square().sum() for y in outputs).backward(**options)
     for y, values in zip(outputs, expected, strict=True):
         np.testing.assert_allclose(y.detach().numpy(), values, rtol=1e-10, atol=1e-12)
     for name, tensor in (*module.named_parameters(), ("x", x)):
-        slope = tensor.grad.numpy()
-        slope = slope[MASK] if slope.ndim == 3 else slope
-        np.testing.assert_allclose(slope, slopes[name], rtol=1e-9, atol=1e-10, err_msg=name)
+        gradient = tensor.grad.numpy()
+        gradient = gradient[MASK] if gradient.ndim == 3 else gradient
+        np.testing.assert_allclose(gradient, gradients[name], rtol=1e-9, atol=1e-10, err_msg=name)
 
 
 @pytest.mark.parametrize("kind", ["on_lstm", "lstm", "fasttrees", "faster_fasttrees"])
@@ -81,7 +81,7 @@ def test_recurrent_layers(kind: str, form: str) -> None:
         extras.extend(rest)
         return [h]
 
-    expected, slopes = differentiated(run, rows, p)
+    expected, gradients = differentiated(run, rows, p)
     x = (padded(rows) if form == "padded" else torch.from_numpy(rows)).requires_grad_()
     result = layer(x, torch.tensor(LENGTHS)) if form == "padded" else layer(x, offsets=torch.from_numpy(OFFSETS))
     output = result.output
@@ -89,7 +89,7 @@ def test_recurrent_layers(kind: str, form: str) -> None:
         assert (output[~torch.from_numpy(MASK)] == 0).all()
         output = output[torch.from_numpy(MASK)]
         assert (x.grad is None) and [d.shape for d in result.distances] == [MASK.shape] * (0 if kind == "lstm" else 2)
-    assert_same(layer, [output], x, expected, slopes)
+    assert_same(layer, [output], x, expected, gradients)
     state, distances = extras
     for mine, theirs in zip(result.state, state, strict=True):
         np.testing.assert_allclose(mine.detach().numpy(), theirs, rtol=1e-10, atol=1e-12)
@@ -138,10 +138,10 @@ def test_cky_pooling() -> None:
             weights.append(node_weights)  # noqa: B023
             return [nodes]
 
-        expected, slopes = differentiated(run, rows, p)
+        expected, gradients = differentiated(run, rows, p)
         x = padded(rows).requires_grad_()
         charts = module(x, torch.tensor(LENGTHS))
-        assert_same(module, [charts.nodes], x, expected, slopes)
+        assert_same(module, [charts.nodes], x, expected, gradients)
         np.testing.assert_allclose(charts.weights.numpy(), weights[0], rtol=1e-10)
         assert charts.node_offsets.tolist() == treeformer.node_offsets(np, OFFSETS, max_height).tolist()
 
@@ -168,14 +168,14 @@ def test_pruned_inside_outside() -> None:
         return [inside.vectors, composition.outside(tape, config, p, inside.vectors, charts, DropoutSites(None))]
 
     p = {name: x.detach().numpy().copy() for name, x in module.named_parameters()}
-    expected, slopes = differentiated(run, rows, p)
+    expected, gradients = differentiated(run, rows, p)
     x, scores = padded(rows).requires_grad_(), padded(np.insert(points, [2, 6, 6], np.nan)).requires_grad_()
     composed = module(x, scores, torch.tensor(LENGTHS))
     outputs = [composed.inside, composed.outside[torch.from_numpy(MASK)]]
     for _ in range(2):  # a graph that is kept gives the same gradients again
         module.zero_grad()
         x.grad = None
-        assert_same(module, outputs, x, expected, slopes, retain_graph=True)
+        assert_same(module, outputs, x, expected, gradients, retain_graph=True)
     assert not scores.grad.any()
 
 

@@ -127,9 +127,9 @@ def test_other_outputs_have_no_gradient() -> None:
 def test_second_derivatives_are_refused() -> None:
     arguments = steps()
     loss = ops.recurrence(*arguments, kind="on_lstm")[0].square().sum()
-    [slope] = torch.autograd.grad(loss, arguments[:1], create_graph=True)
+    [gradient] = torch.autograd.grad(loss, arguments[:1], create_graph=True)
     with pytest.raises(RuntimeError, match="recurrence_vjp"):
-        slope.sum().backward()
+        gradient.sum().backward()
 
 
 @pytest.mark.parametrize(
@@ -151,13 +151,13 @@ def test_bad_input_is_one_line_that_names_the_argument(changes: dict[int, Any], 
 def test_the_code_for_gpus_runs_behind_the_operators(host_backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """g++ compiles the GPU's kernels here; values and gradients are those of the CPU backend."""
     arguments = [x.detach().double() if x.is_floating_point() else x for x in steps()]
-    slopes = []
+    gradients = []
     for backend in (cpu, host_backend):
         monkeypatch.setattr(accel, "load", lambda name, backend=backend: backend)
         leaves = [x.clone().requires_grad_() for x in arguments[:3]]
         h = ops.recurrence(*leaves, *arguments[3:], kind="on_lstm")[0]
-        slopes.append([h.detach(), *torch.autograd.grad(h.square().sum(), leaves)])
-    for mine, theirs in zip(*slopes, strict=True):
+        gradients.append([h.detach(), *torch.autograd.grad(h.square().sum(), leaves)])
+    for mine, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
 
 
@@ -188,7 +188,7 @@ def test_tensors_on_a_gpu_give_what_those_on_the_cpu_do(aside: bool) -> None:
             arguments = [x.detach().to(device) for x in steps()]
             leaves = [(x * 2).requires_grad_() for x in arguments[:3]]
             h = ops.recurrence(*leaves, *arguments[3:], kind="on_lstm")[0]
-            slopes = torch.autograd.grad(h.square().sum(), leaves)
-            results.append([x.detach().cpu() for x in (h, *slopes)])
+            gradients = torch.autograd.grad(h.square().sum(), leaves)
+            results.append([x.detach().cpu() for x in (h, *gradients)])
     for theirs, mine in zip(*results, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)

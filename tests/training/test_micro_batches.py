@@ -49,10 +49,10 @@ def test_gradients_add_up_to_those_of_the_whole_batch(folder: Path, name: str, m
             parts = batch if isinstance(batch, list) else [batch]
             steps.append((gradient.differentiate(run, parts), run.gradient.copy(), len(parts)))
         results.append(steps)
-    for (whole, slopes, n_whole), (parts, summed, _) in zip(*results, strict=True):
-        assert slopes.dtype == np.float64 and n_whole == 1
+    for (whole, gradients, n_whole), (parts, summed, _) in zip(*results, strict=True):
+        assert gradients.dtype == np.float64 and n_whole == 1
         assert parts == pytest.approx(whole, rel=1e-10)
-        np.testing.assert_allclose(summed, slopes, rtol=0, atol=1e-10 * abs(slopes).max())
+        np.testing.assert_allclose(summed, gradients, rtol=0, atol=1e-10 * abs(gradients).max())
     assert results[1][0][2] > 1
 
 

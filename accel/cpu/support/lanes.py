@@ -50,14 +50,14 @@ def product(weight, x, out, beta):
 
 
 @kernel()
-def back_product(weight, slopes, out, beta):
-    """Set out [k, lanes] to beta out + weight [k, n] times slopes [n, lanes]; beta is 0 or 1."""
+def back_product(weight, gradients, out, beta):
+    """Set out [k, lanes] to beta out + weight [k, n] times gradients [n, lanes]; beta is 0 or 1."""
     depth, width = weight.shape
     whole = depth - depth % BLOCK
     for k in range(0, whole, BLOCK):
-        _block(weight, k * width, width, 1, width, slopes, out, k, beta)
+        _block(weight, k * width, width, 1, width, gradients, out, k, beta)
     for k in range(whole, depth):
-        _one(weight, k * width, width, 1, width, slopes, out, k, beta)
+        _one(weight, k * width, width, 1, width, gradients, out, k, beta)
 
 
 @intrinsic
@@ -112,10 +112,11 @@ def _emitter(size: int) -> Any:
 
 
 @kernel()
-def cross(x, x_row, slopes, slope_row, out, beta):
-    """Set out [K, N] to beta out + the sums over tiles and lanes of x_k slopes_n; beta is 0 or 1.
+def cross(x, x_row, gradients, gradient_row, out, beta):
+    """Set out [K, N] to beta out + the sums over tiles and lanes of x_k gradients_n; beta is 0 or 1.
 
-    x, slopes : [tiles, rows * lanes]; row k of out is for row x_row + k of x, column n for row slope_row + n of slopes
+    x, gradients : [tiles, rows * lanes]; row k of out is for row x_row + k of x, column n for row gradient_row + n of
+    gradients
     """
     depth, width = out.shape
     even, whole = width - width % 2, depth - depth % BLOCK
@@ -125,29 +126,29 @@ def cross(x, x_row, slopes, slope_row, out, beta):
                 out[k, n] = 0
     for k in range(0, whole, BLOCK):
         for n in range(0, even, 2):
-            _cross_block(x, x_row + k, slopes, slope_row + n, out, k, n)
+            _cross_block(x, x_row + k, gradients, gradient_row + n, out, k, n)
     for k in range(depth):
         for n in range(even if k < whole else 0, width):
-            _cross_one(x, x_row + k, slopes, slope_row + n, out, k, n)
+            _cross_one(x, x_row + k, gradients, gradient_row + n, out, k, n)
 
 
 @intrinsic
-def _cross_block(typingctx: Any, x: Any, x_row: Any, slopes: Any, slope_row: Any, out: Any, k: Any, n: Any):
+def _cross_block(typingctx: Any, x: Any, x_row: Any, gradients: Any, gradient_row: Any, out: Any, k: Any, n: Any):
     """Add the sums of `cross` to BLOCK rows of out from k and two columns from n."""
-    return types.void(x, types.intp, slopes, types.intp, out, types.intp, types.intp), _cross_emitter(BLOCK, 2)
+    return types.void(x, types.intp, gradients, types.intp, out, types.intp, types.intp), _cross_emitter(BLOCK, 2)
 
 
 @intrinsic
-def _cross_one(typingctx: Any, x: Any, x_row: Any, slopes: Any, slope_row: Any, out: Any, k: Any, n: Any):
-    return types.void(x, types.intp, slopes, types.intp, out, types.intp, types.intp), _cross_emitter(1, 1)
+def _cross_one(typingctx: Any, x: Any, x_row: Any, gradients: Any, gradient_row: Any, out: Any, k: Any, n: Any):
+    return types.void(x, types.intp, gradients, types.intp, out, types.intp, types.intp), _cross_emitter(1, 1)
 
 
 def _cross_emitter(n_rows: int, n_columns: int) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, x_row, _, slope_row, _, k, n = args
-        x, slopes, out = (context.make_array(signature.args[i])(context, builder, args[i]) for i in (0, 2, 4))
-        (tiles, x_size), (_, slope_size), (_, width) = (
-            cgutils.unpack_tuple(builder, array.shape) for array in (x, slopes, out)
+        _, x_row, _, gradient_row, _, k, n = args
+        x, gradients, out = (context.make_array(signature.args[i])(context, builder, args[i]) for i in (0, 2, 4))
+        (tiles, x_size), (_, gradient_size), (_, width) = (
+            cgutils.unpack_tuple(builder, array.shape) for array in (x, gradients, out)
         )
         vector = vector_of(context, signature.args[0])
         index, times, plus = k.type, builder.mul, builder.add
@@ -156,7 +157,7 @@ def _cross_emitter(n_rows: int, n_columns: int) -> Any:
         sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(n_columns)] for _ in range(n_rows)]
         with cgutils.for_range(builder, tiles) as loop:
             at = builder.gep(x.data, [plus(times(loop.index, x_size), times(x_row, lanes))])
-            beside = builder.gep(slopes.data, [plus(times(loop.index, slope_size), times(slope_row, lanes))])
+            beside = builder.gep(gradients.data, [plus(times(loop.index, gradient_size), times(gradient_row, lanes))])
             for half in range(2):
                 values = [_load(builder, beside, vector, 2 * j + half) for j in range(n_columns)]
                 for i, totals in enumerate(sums):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from accel.cpu.layers import EPSILON
 from accel.cpu.support.kernels import keep_threshold, kernel
 from accel.cpu.support.lanes import PAIRS, half_of, product
-from accel.cpu.support.narrow_slopes import LEAST, Sections, backward_pass
+from accel.cpu.support.narrow_backward import LEAST, Sections, backward_pass
 from accel.cpu.support.pair_tiles import activate, attend, drop, gather, mark, normalise, swap_halves
 from accel.cpu.support.pairs import Layers, aligned
 from accel.cpu.support.team import share, team_kernel
@@ -56,13 +56,13 @@ def backward(layers: Layers, saved: Saved, out: Float, d_out: Float) -> tuple[Fl
     lanes = 2 * PAIRS[dtype.name]
     if not group:
         return tuple(np.zeros(x.shape, dtype) for x in (layers.x, layers.first, *layers.weights))
-    slopes, below = (aligned((group, lanes * width), dtype) for width in (5 * d + 2 * f + 1 - d % 2, d))
+    inner_gradients, below = (aligned((group, lanes * width), dtype) for width in (5 * d + 2 * f + 1 - d % 2, d))
     gradients = tuple(np.empty(x.shape, dtype) for x in (layers.x, layers.first, *layers.weights))
     gradients[3][0] = 0  # `product` of the first layer is not read
     matrices = layers.product, layers.output, layers.inner, layers.outer
     backward_pass(
-        layers.x, d_out, out, *saved, *matrices, _heads(layers), _sections(layers), *_dropout(layers), slopes, below,
-        *gradients, counters(), get_num_threads(),
+        layers.x, d_out, out, *saved, *matrices, _heads(layers), _sections(layers), *_dropout(layers),
+        inner_gradients, below, *gradients, counters(), get_num_threads(),
     )  # fmt: skip
     return gradients
 

@@ -175,11 +175,11 @@ def attend_back(joint, heads, scale, threshold, seed, begin, weights, g, d_joint
     factor = joint.dtype.type(1 / np.sqrt(width))
     keep, along = np.empty((2, lanes), joint.dtype), np.empty((2, lanes), joint.dtype)
     for h in range(n_heads):
-        q, k, slopes = _head(joint, 0, h, heads), _head(joint, 1, h, heads), _head(g, 0, h, heads)
+        q, k, gradients = _head(joint, 0, h, heads), _head(joint, 1, h, heads), _head(g, 0, h, heads)
         to_self = weights[h * lanes : (h + 1) * lanes]
         to_other = weights[(n_heads + h) * lanes : (n_heads + h + 1) * lanes]
         _keeps(seed, threshold, scale, begin, h, n_heads, keep)
-        pair_dots(slopes, _head(joint, 2, h, heads), along[0], along[1])
+        pair_dots(gradients, _head(joint, 2, h, heads), along[0], along[1])
         for lane in range(lanes):
             along[0, lane] = (keep[0, lane] * along[0, lane] - keep[1, lane] * along[1, lane]) * (
                 to_self[lane] * to_other[lane] * factor
@@ -187,17 +187,17 @@ def attend_back(joint, heads, scale, threshold, seed, begin, weights, g, d_joint
             keep[0, lane] *= to_self[lane]
             keep[1, lane] *= to_other[lane]
         pair_keys_back(q, k, along[0], _head(d_joint, 0, h, heads), _head(d_joint, 1, h, heads))
-        pair_mix_back(slopes, keep[0], keep[1], _head(d_joint, 2, h, heads))
+        pair_mix_back(gradients, keep[0], keep[1], _head(d_joint, 2, h, heads))
 
 
 @kernel()
-def add_up(slopes, row, out, beta):
-    """Set out to beta, 0 or 1, times it + the sums over tiles and lanes of the features of slopes from `row` on."""
-    lanes = 2 * half_of(slopes)
-    total = np.empty(lanes, slopes.dtype)
+def add_up(gradients, row, out, beta):
+    """Set out to beta, 0 or 1, times it + the sums over tiles and lanes of the features of gradients from `row` on."""
+    lanes = 2 * half_of(gradients)
+    total = np.empty(lanes, gradients.dtype)
     for a in range(out.size):
         total[:] = 0
-        for t in range(len(slopes)):
+        for t in range(len(gradients)):
             for lane in range(lanes):
-                total[lane] += slopes[t, (row + a) * lanes + lane]
+                total[lane] += gradients[t, (row + a) * lanes + lane]
         out[a] = row_sum(total) + (out[a] if beta else total.dtype.type(0))

@@ -14,8 +14,8 @@ from accel.cpu.sparse_attention import MOST_SUMS
 from accel.cpu.support.few_queries import FEW
 from accel.cpu.support.kernels import CHUNK_ROWS, MOST_CHUNKS
 from accel.cpu.support.lanes import BLOCK, PAIRS
+from accel.cpu.support.narrow_backward import ROW_TURNS
 from accel.cpu.support.narrow_pairs import GROUP
-from accel.cpu.support.narrow_slopes import ROW_TURNS
 from accel.cpu.support.products import BYTES, TILES
 from accel.cpu.support.rows import LANES
 from accel.cpu.support.tiles import ROWS as TILE_ROWS

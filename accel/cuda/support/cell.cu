@@ -96,8 +96,8 @@ __device__ void row_forward(
     note_row(wrong_h, row, wrong + 1);
 }
 
-// By one block: the slopes along a row's logits, d_gates [G]. Slopes along h are the sum of d_h and, if it is not 0, of
-// d_hidden. d_c: in, the slope along c through later steps; out, that along the cell before. Shared: 6n + 2H.
+// By one block: the gradients of a row's logits, d_gates [G]. Gradients of h are the sum of d_h and, if it is not 0, of
+// d_hidden. d_c: in, the gradient of c through later steps; out, that of the cell before. Shared: 6n + 2H.
 __device__ void row_backward(
     const REAL* d_h, const REAL* d_hidden, REAL* d_c, const REAL* c, const REAL* c_before, const REAL* activations,
     REAL* d_gates, REAL* rises, Long n, Long H)
@@ -110,11 +110,11 @@ __device__ void row_backward(
         const Unit unit = read_unit(activations, rises, u, gate_of(u, n, H), n, H);
         const Gates g = gates_of(unit);
         const REAL out = unit.x[OUT], cell = unit.x[CELL], in = unit.x[IN], forget = unit.x[FORGET];
-        const REAL squashed = tanh(c[u]), slope = d_hidden ? d_h[u] + d_hidden[u] : d_h[u];
-        const REAL along_c = d_c[u] + slope * out * (1 - squashed * squashed);
+        const REAL squashed = tanh(c[u]), gradient = d_hidden ? d_h[u] + d_hidden[u] : d_h[u];
+        const REAL along_c = d_c[u] + gradient * out * (1 - squashed * squashed);
         const REAL along_i = along_c * cell, along_f = along_c * c_before[u];
         REAL* own = d_gates + 2 * n + u;
-        own[OUT * H] = slope * squashed * out * (1 - out);
+        own[OUT * H] = gradient * squashed * out * (1 - out);
         own[CELL * H] = along_c * g.hat_i * (1 - cell * cell);
         own[IN * H] = along_i * g.overlap * in * (1 - in);
         own[FORGET * H] = along_f * g.overlap * forget * (1 - forget);

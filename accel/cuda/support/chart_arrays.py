@@ -98,8 +98,8 @@ class Pairs(NamedTuple):
     saved: Saved
 
 
-class NodeSlopes(NamedTuple):
-    """Gradients ("slopes") of the firsts, sides and befores of nodes, and of their weighted sums or their source."""
+class NodeGradients(NamedTuple):
+    """The gradients of the firsts, sides and befores of nodes, and of their weighted sums or their source."""
 
     firsts: Array
     sides: Array
@@ -112,7 +112,7 @@ class Part(NamedTuple):
 
     nodes: Nodes
     maps: Maps  # transposed
-    slopes: NodeSlopes
+    gradients: NodeGradients
     uses: tuple[Array, Array]
     given_rows: int  # the vectors of nodes 0..given_rows - 1 have given gradients
 

@@ -43,16 +43,16 @@ __device__ Long first_pair(const Sentence& sentence, Long h, Long start)
     return sentence.pair + sum * sentence.n - sum * (2 * h - 3) / 3 + start * (h - 1);
 }
 
-// The slope along a vector: of a node of which no kernel before this one added what goes through its parents, in parts.
-struct Slope { const REAL *x, *left, *right; };
+// The gradient of a vector: of a node of which no kernel before this one added what goes through its parents, in parts.
+struct Gradient { const REAL *x, *left, *right; };
 
-__device__ REAL at(const Slope& slope, Long u)
+__device__ REAL at(const Gradient& gradient, Long u)
 {
-    return slope.left ? slope.x[u] + (slope.left[u] + slope.right[u]) : slope.x[u];
+    return gradient.left ? gradient.x[u] + (gradient.left[u] + gradient.right[u]) : gradient.x[u];
 }
 
 // Of the node at `row`, number `number` of its height; the first n_through of these have parents.
-__device__ Slope slope_of(
+__device__ Gradient gradient_of(
     const REAL* d_nodes, const REAL* left, const REAL* right, Long row, Long number, Long n_through, Long d)
 {
     const bool inner = number < n_through;

@@ -100,26 +100,26 @@ __device__ void forward_row(
 }
 
 // The pass over queries: gradients through the content and the position term of q, their sum, and for every edge its query,
-// its multiplied weight, and the slope of the loss along its score.
+// its multiplied weight, and the gradient of its score.
 __device__ void backward_row(
     const Near& near, const REAL* d_out, const REAL* out, const REAL* lse,
     const REAL* q, const REAL* k, const REAL* v, const REAL* r, const REAL* u, const REAL* w,
     const Long* row_offsets, const int* keys, const int* relative,
-    REAL* d_q, REAL* d_content, REAL* d_position, REAL* weights, REAL* slopes, int* query_of_edge,
+    REAL* d_q, REAL* d_content, REAL* d_position, REAL* weights, REAL* gradients, int* query_of_edge,
     Long row, Long H, Long D, REAL scale, Bits seed, Bits threshold, REAL kept)
 {
     const Long query = row / H, head = row % H, end = row_offsets[query + 1];  // row: query * H + head
     const int lane = threadIdx.x;
-    REAL qu[CHUNKS], qw[CHUNKS], slope_out[CHUNKS], content[CHUNKS], along_position[CHUNKS];
+    REAL qu[CHUNKS], qw[CHUNKS], gradient_out[CHUNKS], content[CHUNKS], along_position[CHUNKS];
     load_query(qu, qw, q + row * D, u + head * D, w + head * D, D, lane);
-    load_row(slope_out, d_out + row * D, D, lane);
+    load_row(gradient_out, d_out + row * D, D, lane);
     for (int c = 0; c < CHUNKS; c++) content[c] = along_position[c] = 0;
-    const REAL mean = warp_sum(dot_row(slope_out, out + row * D, D, lane));  // of the slopes, under the weights
+    const REAL mean = warp_sum(dot_row(gradient_out, out + row * D, D, lane));  // of the gradients, under the weights
     for (Long first = row_offsets[query]; first < end; first += 32) {
         const int count = end - first < 32 ? (int)(end - first) : 32;
         const Long edge = first + lane;
         const int spot = lane < count ? spot_of(near, keys, edge) : 0, position = lane < count ? relative[edge] : 0;
-        REAL score = 0, slope = 0;
+        REAL score = 0, gradient = 0;
 #pragma unroll 4
         for (int t = 0; t < count; t++) {
             const int at = __shfl_sync(ALL_LANES, spot, t);
@@ -127,18 +127,18 @@ __device__ void backward_row(
             const Long position_row = (Long)__shfl_sync(ALL_LANES, position, t) * H + head;
             const REAL s = warp_sum(dot_row(qu, row_of(near, near.k, k, at, key_row, D), D, lane) +
                                     dot_row(qw, r + position_row * D, D, lane));
-            const REAL g = warp_sum(dot_row(slope_out, row_of(near, near.v, v, at, key_row, D), D, lane));
+            const REAL g = warp_sum(dot_row(gradient_out, row_of(near, near.v, v, at, key_row, D), D, lane));
             if (lane == t) {
                 score = s * scale;
-                slope = g;
+                gradient = g;
             }
         }
         if (lane < count) {
             const REAL weight = exp(score - lse[row]);
             const REAL multiplier = keep(seed, threshold, kept, (Bits)edge * H + head);
-            slope = weight * (multiplier * slope - mean) * scale;
+            gradient = weight * (multiplier * gradient - mean) * scale;
             weights[edge * H + head] = weight * multiplier;
-            slopes[edge * H + head] = slope;
+            gradients[edge * H + head] = gradient;
             if (head == 0) query_of_edge[edge] = (int)query;
         }
 #pragma unroll 4
@@ -146,7 +146,7 @@ __device__ void backward_row(
             const int at = __shfl_sync(ALL_LANES, spot, t);
             const Long key_row = (Long)at * H + head;
             const Long position_row = (Long)__shfl_sync(ALL_LANES, position, t) * H + head;
-            const REAL s = __shfl_sync(ALL_LANES, slope, t);
+            const REAL s = __shfl_sync(ALL_LANES, gradient, t);
             add_row(content, s, row_of(near, near.k, k, at, key_row, D), D, lane);
             add_row(along_position, s, r + position_row * D, D, lane);
         }

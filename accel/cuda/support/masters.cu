@@ -41,22 +41,22 @@ __device__ REAL warp_rise(const REAL* p, REAL* y, Long n)
     return warp_sum(rest) / n;
 }
 
-// By one warp: the slopes along the logits of y = cumax of them, p = softmax of them; d_z and p may be the same array.
+// By one warp: the gradients of the logits of y = cumax of them, p = softmax of them; d_z and p may be the same array.
 __device__ void warp_cumax_backward(const REAL* p, const REAL* y, const REAL* d_y, REAL* d_z, Long n)
 {
-    REAL mean = 0, carry = 0;  // mean: of the slopes along p, under p
+    REAL mean = 0, carry = 0;  // mean: of the gradients of p, under p
     for (Long k = threadIdx.x; k < n; k += 32) mean += d_y[k] * y[k];
     mean = warp_sum(mean);
     for (Long last = n - 1; last >= 0; last -= 32) {
         const Long k = last - threadIdx.x;
-        const REAL slope = carry + warp_scan(k >= 0 ? d_y[k] : REAL(0));
-        if (k >= 0) d_z[k] = p[k] * (slope - mean);
-        carry = __shfl_sync(ALL_LANES, slope, 31);
+        const REAL gradient = carry + warp_scan(k >= 0 ? d_y[k] : REAL(0));
+        if (k >= 0) d_z[k] = p[k] * (gradient - mean);
+        carry = __shfl_sync(ALL_LANES, gradient, 31);
     }
 }
 
-// By one block: the slopes along the logits of both halves, d_z[half] [n], from the slopes of every unit along the
-// rises, units [2, H]. Work space d_rises [2, n].
+// By one block: the gradients of the logits of both halves, d_z[half] [n], from the gradients of the rises of every
+// unit, units [2, H]. Work space d_rises [2, n].
 __device__ void masters_backward(
     const REAL* p, const REAL* rises, const REAL* units, REAL* d_rises, REAL* d_input, REAL* d_forget, Long n, Long H)
 {

@@ -10,7 +10,7 @@
 #define NODES const Bits *seeds, Long begin, Long end, Long M, Long d, Bits threshold, REAL kept
 // How pairs are mixed: where those of a node begin, from node `shift` on; with what scores them.
 #define MIXED const Long *offsets, Long shift, SCORED
-// What is given of a pass, and the rows that read every node; slopes of vectors [given_rows, d], of heights [M].
+// What is given of a pass, and the rows that read every node; gradients of vectors [given_rows, d], of heights [M].
 #define GIVEN const REAL *given, Long given_rows, const REAL *given_heights
 #define USES const Long *use_offsets, const int *uses
 // The names of these parameters, where they are handed on.
@@ -91,14 +91,14 @@ __device__ void node_tile_forward(
     }
 }
 
-// The slopes of the nodes' sums, or of their source, from those of the rows of the pairs that use them: row u of
+// The gradients of the nodes' sums, or of their source, from those of the rows of the pairs that use them: row u of
 // uses[use_offsets[node]], ... Sets d_firsts [M, 3 d], d_sides [maps, M, s] and d_befores [maps, M, d] of the nodes,
 // and d_composed, d_scores and d_heights of their pairs. The matrices are transposed.
 __device__ void node_tile_backward(
     Long tile, REAL* shared, GIVEN, Long mixing, Long inside, USES, const REAL* d_rows, const REAL* d_first_rows, MIXED,
     const REAL* heights, const REAL* composed, const REAL* weights, const REAL* vectors, const REAL* rstds,
     const REAL* product, Long with_first, MAPS, REAL* d_composed, REAL* d_scores, REAL* d_heights, REAL* d_firsts,
-    REAL* d_sides, REAL* d_befores, REAL* slopes, NODES)
+    REAL* d_sides, REAL* d_befores, REAL* gradients, NODES)
 {
     const Long count = end - tile < TILE_ROWS ? end - tile : TILE_ROWS;
     const REAL factor = 1 / sqrt(REAL(s));
@@ -139,7 +139,8 @@ __device__ void node_tile_backward(
         tile_product(side + m * TILE_ROWS * s, s, s, out + m * s * d, d, [=](int r, Long u, REAL sum) {
             if (r >= count) return;
             const Long place = (m * M + tile + r) * d + u, number = (tile - begin + r) * d + u;
-            sum *= keep(seeds[m], threshold, kept, number) * erf_gelu_slope(map_befores[place] + in_bias[m * d + u]);
+            const REAL z = map_befores[place] + in_bias[m * d + u];
+            sum *= keep(seeds[m], threshold, kept, number) * erf_gelu_derivative(z);
             wide[r * d + u] = d_befores[place] = sum;
         });
         __syncthreads();
@@ -148,9 +149,9 @@ __device__ void node_tile_backward(
     }
     for (Long r = threadIdx.y; r < count; r += blockDim.y) {
         const Long node = tile + r;
-        REAL* slope = here + r * d;
-        if (mixing && inside) warp_norm_back(slope, vectors + node * d, rstds[node], d);
-        for (Long u = threadIdx.x; u < d; u += 32) slopes[node * d + u] = slope[u];
+        REAL* gradient = here + r * d;
+        if (mixing && inside) warp_norm_back(gradient, vectors + node * d, rstds[node], d);
+        for (Long u = threadIdx.x; u < d; u += 32) gradients[node * d + u] = gradient[u];
         if (!mixing) continue;
         REAL d_height = 0;
         if (inside) {
@@ -166,8 +167,8 @@ __device__ void node_tile_backward(
         for (Long p = first; p < last; p++) {
             REAL along = 0;
             for (Long u = threadIdx.x; u < d; u += 32) {
-                along += composed[p * d + u] * slope[u];
-                d_composed[p * d + u] = weights[p] * slope[u];
+                along += composed[p * d + u] * gradient[u];
+                d_composed[p * d + u] = weights[p] * gradient[u];
             }
             along = warp_sum(along);
             if (inside) along += d_height * (fmax(heights[left[p]], heights[right[p] % M]) + 1);

@@ -135,7 +135,7 @@ __device__ void pair_tile_forward(
     }
 }
 
-// The slopes of rows, d_rows [N, d], of what comes before each matrix, d_joints [K, N, 3 d], d_outputs [K, N, d],
+// The gradients of rows, d_rows [N, d], of what comes before each matrix, d_joints [K, N, 3 d], d_outputs [K, N, d],
 // d_inners [K, N, f], d_outers [K, N, d], from those of the pairs, d_ends [N / 2, d]. The matrices are transposed.
 __device__ void pair_tile_backward(
     Long tile, REAL* shared, const REAL* first, const int* rows, Long gathered, const int* roles, WEIGHTS, SAVED,
@@ -143,43 +143,44 @@ __device__ void pair_tile_backward(
 {
     const Long d = H * D, pitch = 4 * d > f ? 4 * d : f;
     const Long count = end - tile < TILE_ROWS ? end - tile : TILE_ROWS, pair_place = (tile - skipped) / 2;
-    REAL *slopes = shared, *other = slopes + TILE_ROWS * d, *wide = other + TILE_ROWS * d;
+    REAL *gradients = shared, *other = gradients + TILE_ROWS * d, *wide = other + TILE_ROWS * d;
     const REAL factor = 1 / sqrt(REAL(D));
-    for (Long i = THREAD; i < TILE_ROWS * d; i += THREADS) slopes[i] = other[i] = 0;
+    for (Long i = THREAD; i < TILE_ROWS * d; i += THREADS) gradients[i] = other[i] = 0;
     for (Long i = THREAD; i < TILE_ROWS * pitch; i += THREADS) wide[i] = 0;
     __syncthreads();
     for (Long p = threadIdx.y; p < count / 2; p += blockDim.y) {
-        REAL* slope = slopes + 2 * p * d;
-        for (Long u = threadIdx.x; u < d; u += 32) slope[u] = d_ends[(tile / 2 + p) * d + u];
-        warp_norm_back(slope, ends + (pair_place + p) * d, end_scales[pair_place + p], d);
-        for (Long u = threadIdx.x; u < d; u += 32) slope[d + u] = slope[u];
+        REAL* gradient = gradients + 2 * p * d;
+        for (Long u = threadIdx.x; u < d; u += 32) gradient[u] = d_ends[(tile / 2 + p) * d + u];
+        warp_norm_back(gradient, ends + (pair_place + p) * d, end_scales[pair_place + p], d);
+        for (Long u = threadIdx.x; u < d; u += 32) gradient[d + u] = gradient[u];
     }
     __syncthreads();
     for (Long k = K - 1; k >= 0; k--) {
         const Long layer = k * N + tile - skipped;
         const Bits* seed = seeds + 4 * k;
         for (Long r = threadIdx.y; r < count; r += blockDim.y) {
-            warp_norm_back(slopes + r * d, outs + (layer + r) * d, out_scales[layer + r], d);
+            warp_norm_back(gradients + r * d, outs + (layer + r) * d, out_scales[layer + r], d);
             for (Long u = threadIdx.x; u < d; u += 32) {
-                const REAL slope = slopes[r * d + u] * keep(seed[3], threshold, kept, (tile - begin + r) * d + u);
-                other[r * d + u] = d_outers[(layer + r) * d + u] = slope;
+                const REAL gradient = gradients[r * d + u] * keep(seed[3], threshold, kept, (tile - begin + r) * d + u);
+                other[r * d + u] = d_outers[(layer + r) * d + u] = gradient;
             }
         }
         __syncthreads();
         tile_product(other, d, d, outer + k * f * d, f, [=](int r, Long u, REAL sum) {
             if (r >= count) return;
             const REAL z = befores[(layer + r) * f + u] + inner_bias[k * f + u];
-            sum *= keep(seed[2], threshold, kept, (tile - begin + r) * f + u) * erf_gelu_slope(z);
+            sum *= keep(seed[2], threshold, kept, (tile - begin + r) * f + u) * erf_gelu_derivative(z);
             wide[r * pitch + u] = d_inners[(layer + r) * f + u] = sum;
         });
         __syncthreads();
-        tile_product(wide, pitch, f, inner + k * d * f, d, [=](int r, Long u, REAL sum) { slopes[r * d + u] += sum; });
+        tile_product(wide, pitch, f, inner + k * d * f, d,
+                     [=](int r, Long u, REAL sum) { gradients[r * d + u] += sum; });
         __syncthreads();
         for (Long r = threadIdx.y; r < count; r += blockDim.y) {
-            warp_norm_back(slopes + r * d, middles + (layer + r) * d, middle_scales[layer + r], d);
+            warp_norm_back(gradients + r * d, middles + (layer + r) * d, middle_scales[layer + r], d);
             for (Long u = threadIdx.x; u < d; u += 32) {
-                const REAL slope = slopes[r * d + u] * keep(seed[1], threshold, kept, (tile - begin + r) * d + u);
-                other[r * d + u] = d_outputs[(layer + r) * d + u] = slope;
+                const REAL gradient = gradients[r * d + u] * keep(seed[1], threshold, kept, (tile - begin + r) * d + u);
+                other[r * d + u] = d_outputs[(layer + r) * d + u] = gradient;
             }
         }
         __syncthreads();
@@ -190,20 +191,20 @@ __device__ void pair_tile_backward(
             const Long r = 2 * (unit / H), h = unit % H;
             Pair pair;
             pair.d = d;
-            REAL *slope[2], *d_row[2], along[2], share[2][2];  // of each row's score; its weights after dropout
+            REAL *gradient[2], *d_row[2], along[2], share[2][2];  // of each row's score; its weights after dropout
             for (int half = 0; half < 2; half++) {
                 const Long row = gathered ? rows[tile + r + half] : tile + r + half;
                 pair.row[half] = (k ? joints + (layer - N + r + half) * 3 * d : first + row * 3 * d) + h * D;
                 pair.add[half] = bias + (k * roles_count + roles[tile + r + half]) * 3 * d + h * D;
                 d_row[half] = wide + (r + half) * pitch + h * D;
-                slope[half] = d_row[half] + 3 * d;
+                gradient[half] = d_row[half] + 3 * d;
             }
             for (int half = 0; half < 2; half++) {
                 const Long number = 2 * (tile - begin + r + half) * H + h, place = (layer + r + half) * 2 * H + h;
                 const REAL a0 = keep(seed[0], threshold, kept, number), a1 = keep(seed[0], threshold, kept, number + H);
                 REAL difference = 0;
                 for (Long a = threadIdx.x; a < D; a += 32)
-                    difference += slope[half][a] * (a0 * of(pair, 0, 2, a) - a1 * of(pair, 1, 2, a));
+                    difference += gradient[half][a] * (a0 * of(pair, 0, 2, a) - a1 * of(pair, 1, 2, a));
                 along[half] = attention[place] * attention[place + H] * factor * warp_sum(difference);
                 share[half][0] = attention[place] * a0;
                 share[half][1] = attention[place + H] * a1;
@@ -214,7 +215,7 @@ __device__ void pair_tile_backward(
                 for (int half = 0; half < 2; half++) {
                     d_row[half][a] = along[half] * key;
                     d_key += along[half] * of(pair, half, 0, a);
-                    d_row[half][2 * d + a] = share[0][half] * slope[0][a] + share[1][half] * slope[1][a];
+                    d_row[half][2 * d + a] = share[0][half] * gradient[0][a] + share[1][half] * gradient[1][a];
                 }
                 d_row[0][d + a] = d_key;
                 d_row[1][d + a] = -d_key;
@@ -225,9 +226,9 @@ __device__ void pair_tile_backward(
             d_joints[layer * 3 * d + i] = wide[i / (3 * d) * pitch + i % (3 * d)];
         if (k) {
             tile_product(wide, pitch, 3 * d, product + k * d * 3 * d, d,
-                         [=](int r, Long u, REAL sum) { slopes[r * d + u] += sum; });
+                         [=](int r, Long u, REAL sum) { gradients[r * d + u] += sum; });
             __syncthreads();
         }
     }
-    for (Long i = THREAD; i < count * d; i += THREADS) d_rows[tile * d + i] = slopes[i];
+    for (Long i = THREAD; i < count * d; i += THREADS) d_rows[tile * d + i] = gradients[i];
 }

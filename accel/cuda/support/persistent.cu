@@ -126,7 +126,7 @@ extern "C" __global__ void persistent_forward(
     }
 }
 
-// weight [R, H], of which blocks keep columns; d_hidden and d_c [*, H]: slopes along h and c through the step after, of
+// weight [R, H], of which blocks keep columns; d_hidden and d_c [*, H]: gradients of h and c through the step after, of
 // sequences sorted by length; before [N, H]: the h of the step before, for the weight's gradient. Shared: row_backward's
 // 6n + 2H, then as above, for rows of R numbers.
 extern "C" __global__ void persistent_backward(
@@ -155,8 +155,8 @@ extern "C" __global__ void persistent_backward(
                          activations + row * G, d_gates + row * G, shared, n, H);
         }
         grid_sync(word);
-        const States slopes = {d_gates + G - R, starts, t, G};
-        if (t) multiply_states(matrix, slopes, d_hidden + first, H, active, n_rows, R, sizes, tile, parts);
+        const States gradients = {d_gates + G - R, starts, t, G};
+        if (t) multiply_states(matrix, gradients, d_hidden + first, H, active, n_rows, R, sizes, tile, parts);
         grid_sync(word);
     }
 }

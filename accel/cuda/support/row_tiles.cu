@@ -1,13 +1,11 @@
-// A block and TILE_ROWS rows in shared memory: their products with weights, their norms, and a GELU of a number. A column
-// of a whole tile has TILE_BYTES; CHUNKS says into how many tiles its rows go, so that few rows are shared out among more
-// blocks.
+// A block and TILE_ROWS rows in shared memory: their products with weights, and their norms. A column of a whole tile has
+// TILE_BYTES; CHUNKS says into how many tiles its rows go, so that few rows are shared out among more blocks.
 #include "wide.cu"
+#include "erf_gelu.cu"
 
 #define TILE_BYTES 64
 #define TILE_ROWS (TILE_BYTES / CHUNKS / (int)sizeof(REAL))
 #define WEIGHTS_AHEAD 32  // that a thread asks for before it uses the first
-#define SQRT_2_OVER_PI 0.79788456080286535588
-#define SQRT_HALF 0.70710678118654752440
 #define THREADS (blockDim.x * blockDim.y)
 #define THREAD (threadIdx.y * blockDim.x + threadIdx.x)
 
@@ -62,26 +60,15 @@ __device__ REAL warp_norm(REAL* x, Long d)
     return rstd;
 }
 
-// By one warp: the slopes [d] of a normalised row become those of the row, in place.
-__device__ void warp_norm_back(REAL* slopes, const REAL* normal, REAL rstd, Long d)
+// By one warp: the gradients [d] of a normalised row become those of the row, in place.
+__device__ void warp_norm_back(REAL* gradients, const REAL* normal, REAL rstd, Long d)
 {
     REAL sum = 0, along = 0;
     for (Long u = threadIdx.x; u < d; u += 32) {
-        sum += slopes[u];
-        along += slopes[u] * normal[u];
+        sum += gradients[u];
+        along += gradients[u] * normal[u];
     }
     sum = warp_sum(sum) / d;
     along = warp_sum(along) / d;
-    for (Long u = threadIdx.x; u < d; u += 32) slopes[u] = rstd * (slopes[u] - sum - normal[u] * along);
-}
-
-__device__ REAL erf_gelu(REAL z)
-{
-    return REAL(0.5) * z * erfc(-z * REAL(SQRT_HALF));
-}
-
-__device__ REAL erf_gelu_slope(REAL z)
-{
-    const REAL density = REAL(0.5) * REAL(SQRT_2_OVER_PI) * exp(-z * z * REAL(0.5));
-    return REAL(0.5) * erfc(-z * REAL(SQRT_HALF)) + z * density;
+    for (Long u = threadIdx.x; u < d; u += 32) gradients[u] = rstd * (gradients[u] - sum - normal[u] * along);
 }

@@ -173,7 +173,7 @@ __device__ void forward_tile(
 __device__ void backward_tile(
     const Room& room, const REAL* d_out, const REAL* out, const REAL* lse, const REAL* q, const REAL* k, const REAL* v,
     const REAL* r, const REAL* u, const REAL* w, const Lists& lists, REAL* d_q, REAL* d_content, REAL* d_position,
-    REAL* weights, REAL* slopes, int* query_of_edge, Long N, Long H, Long D, Long P, REAL scale, Bits seed,
+    REAL* weights, REAL* gradients, int* query_of_edge, Long N, Long H, Long D, Long P, REAL scale, Bits seed,
     Bits threshold, REAL kept, int dropped)
 {
     const Long head = blockIdx.y, first = (Long)blockIdx.x * QUERIES, query = first + threadIdx.y;
@@ -181,11 +181,11 @@ __device__ void backward_tile(
     const Long begin = lists.row_offsets[query < N ? query : N], end = lists.row_offsets[query < N ? query + 1 : N];
     const int lane = threadIdx.x, of_query = threadIdx.y * KEY_PITCH;
     const Long own = threadIdx.y * room.pitch, of_rows = QUERIES * room.pitch;
-    float *content = room.rows, *position = content + of_rows, *slopes_out = position + of_rows;
+    float *content = room.rows, *position = content + of_rows, *gradients_out = position + of_rows;
     load_row(content + own, q, u, query, N, H, D, room.pitch);
     load_row(position + own, q, w, query, N, H, D, room.pitch);
-    load_row(slopes_out + own, d_out, nullptr, query, N, H, D, room.pitch);
-    float mean = 0;  // of the slopes, under the weights
+    load_row(gradients_out + own, d_out, nullptr, query, N, H, D, room.pitch);
+    float mean = 0;  // of the gradients, under the weights
     for (Long c = lane; query < N && c < D; c += 32) mean += nearest(d_out[row * D + c], dropped) * out[row * D + c];
     mean = warp_sum(mean);
     __syncthreads();
@@ -197,7 +197,7 @@ __device__ void backward_tile(
         const auto row_of = [&](Long i) { return (lists.union_keys[start + base + i] * H + head) * D; };
         multiply_rows(room.scores, KEY_PITCH, content, room.pitch, count, D, dropped,
                       [&](Long i) { return k + row_of(i); });
-        multiply_rows(room.given, KEY_PITCH, slopes_out, room.pitch, count, D, dropped,
+        multiply_rows(room.given, KEY_PITCH, gradients_out, room.pitch, count, D, dropped,
                       [&](Long i) { return v + row_of(i); });
         for (int c = lane; c < KEY_PITCH; c += 32) room.weights[of_query + c] = 0;
         __syncthreads();
@@ -207,11 +207,11 @@ __device__ void backward_tile(
             const float in_table = room.table[threadIdx.y * room.table_pitch + lists.relative[e]];
             const float weight = exp((room.scores[of_query + place] + in_table) * (float)scale - (float)lse[row]);
             const float multiplier = keep(seed, threshold, kept, (Bits)e * H + head);
-            const float slope = weight * (multiplier * room.given[of_query + place] - mean) * (float)scale;
+            const float gradient = weight * (multiplier * room.given[of_query + place] - mean) * (float)scale;
             weights[e * H + head] = weight * multiplier;
-            slopes[e * H + head] = slope;
+            gradients[e * H + head] = gradient;
             if (head == 0) query_of_edge[e] = (int)query;
-            atomicAdd(&room.weights[of_query + place], slope);
+            atomicAdd(&room.weights[of_query + place], gradient);
         }
         __syncthreads();
         add_rows(sums, room.weights, count, D, dropped, [&](Long i) { return k + row_of(i); });
@@ -224,7 +224,7 @@ __device__ void backward_tile(
     for (Long c = lane; query < N && c < D; c += 32) {
         float along = 0;
         for (Long e = begin; e < end; e++)
-            along += (float)slopes[e * H + head] *
+            along += (float)gradients[e * H + head] *
                      nearest(r[(lists.relative[e] * H + head) * D + c], dropped);
         d_content[row * D + c] = content[own + c];
         d_position[row * D + c] = along;
@@ -251,11 +251,11 @@ extern "C" __global__ void tensor_forward(
 extern "C" __global__ void tensor_backward(
     const REAL* d_out, const REAL* out, const REAL* lse,
     const REAL* q, const REAL* k, const REAL* v, const REAL* r, const REAL* u, const REAL* w, LISTS,
-    REAL* d_q, REAL* d_content, REAL* d_position, REAL* weights, REAL* slopes, int* query_of_edge, SIZES)
+    REAL* d_q, REAL* d_content, REAL* d_position, REAL* weights, REAL* gradients, int* query_of_edge, SIZES)
 {
     read_seed(seed, threshold);
     DYNAMIC_SHARED(shared);
     const Lists lists = {row_offsets, relative, union_keys, places, sizes};
     backward_tile(room_in(shared, 3, D, P), d_out, out, lse, q, k, v, r, u, w, lists, d_q, d_content, d_position,
-                  weights, slopes, query_of_edge, N, H, D, P, scale, seed, threshold, kept, (int)dropped);
+                  weights, gradients, query_of_edge, N, H, D, P, scale, seed, threshold, kept, (int)dropped);
 }

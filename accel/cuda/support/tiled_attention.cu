@@ -46,7 +46,7 @@ extern "C" __global__ void tiled_backward(
     const REAL* q, const REAL* k, const REAL* v, const REAL* r, const REAL* u, const REAL* w,
     const Long* row_offsets, const int* keys, const int* relative,
     const int* union_keys, const int* places, const int* sizes,
-    REAL* d_q, REAL* d_content, REAL* d_position, REAL* weights, REAL* slopes, int* query_of_edge,
+    REAL* d_q, REAL* d_content, REAL* d_position, REAL* weights, REAL* gradients, int* query_of_edge,
     Long N, Long H, Long D, REAL scale, Bits seed, Bits threshold, REAL kept, Long room)
 {
     read_seed(seed, threshold);
@@ -55,5 +55,5 @@ extern "C" __global__ void tiled_backward(
     const Long query = (Long)blockIdx.x * blockDim.y + threadIdx.y;
     if (query >= N) return;
     backward_row(near, d_out, out, lse, q, k, v, r, u, w, row_offsets, keys, relative, d_q, d_content, d_position, weights,
-                 slopes, query_of_edge, query * H + blockIdx.y, H, D, scale, seed, threshold, kept);
+                 gradients, query_of_edge, query * H + blockIdx.y, H, D, scale, seed, threshold, kept);
 }

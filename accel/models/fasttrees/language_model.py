@@ -153,7 +153,7 @@ def _changes(h: Array, offsets: Array) -> Array:
     return change
 
 
-def _penalty_slopes(ops: ModuleType, config: Config, h: Array, offsets: Array, whole: Mapping[str, int]) -> Array:
+def _penalty_gradients(ops: ModuleType, config: Config, h: Array, offsets: Array, whole: Mapping[str, int]) -> Array:
     """Return the gradient [N, H] of alpha mean(h^2) + beta mean((h_{t+1} - h_t)^2), times the number of labels.
 
     Both steps of a difference are in the same column. The means are over the whole batch, of which these rows are a
@@ -161,8 +161,8 @@ def _penalty_slopes(ops: ModuleType, config: Config, h: Array, offsets: Array, w
     """
     count = (whole["steps"] - whole["columns"]) * h.shape[1]
     of_size, of_change = 2.0 * config.alpha / (whole["steps"] * h.shape[1]), 2.0 * config.beta / max(count, 1)
-    if hasattr(ops, "penalty_slopes"):
-        return ops.penalty_slopes(h, offsets, of_size, of_change, whole["steps"])
+    if hasattr(ops, "penalty_gradients"):
+        return ops.penalty_gradients(h, offsets, of_size, of_change, whole["steps"])
     gradient = h * of_size
     if count:
         change = _changes(h, offsets)
@@ -178,7 +178,7 @@ def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     """Return -log p of the words. The gradient includes that of `penalty` times the number of labels."""
     logps, h, state = _forward(f, batch, memory)
     whole = f.whole or counts(f.config, batch)
-    h.accumulate(_penalty_slopes(f.tape.ops, f.config, h.value, batch.offsets, whole))
+    h.accumulate(_penalty_gradients(f.tape.ops, f.config, h.value, batch.offsets, whole))
     return negative_sum(f, logps, state)
 
 

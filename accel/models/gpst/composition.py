@@ -231,9 +231,9 @@ def _products(tape: Tape, x: Variable, y: Variable) -> Variable:
     factor = x.value.shape[1] ** -0.5
 
     def backward(d_out: Array) -> None:
-        slopes = (d_out * factor)[:, None]
-        x.accumulate(slopes * y.value)
-        y.accumulate(slopes * x.value)
+        gradients = (d_out * factor)[:, None]
+        x.accumulate(gradients * y.value)
+        y.accumulate(gradients * x.value)
 
     return tape.record((x.value * y.value).sum(axis=1) * factor, [x, y], backward)
 

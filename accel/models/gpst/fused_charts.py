@@ -99,7 +99,7 @@ def inside(
 
     def backward(*passes: Sequence[Array | None]) -> None:
         xp, d_nodes = tape.xp, []
-        for d_vectors, d_heights in (slopes for slopes in passes if any(x is not None for x in slopes)):
+        for d_vectors, d_heights in (d_outs for d_outs in passes if any(x is not None for x in d_outs)):
             d_vectors = xp.zeros_like(nodes.vectors) if d_vectors is None else xp.ascontiguousarray(d_vectors)
             d_heights = xp.zeros_like(nodes.heights) if d_heights is None else d_heights.ravel()
             d_nodes.append((d_vectors, d_heights))
@@ -131,8 +131,8 @@ def outside(tape: Tape, config: Config, p: Parameters, vectors: Variable, plan: 
     words = outputs.contexts.vectors[:n_words]
     saved = None if tape.recompute else outputs
 
-    def backward(slopes: Sequence[Array | None]) -> None:
-        d_words = tape.xp.ascontiguousarray(slopes[0])
+    def backward(gradients: Sequence[Array | None]) -> None:
+        d_words = tape.xp.ascontiguousarray(gradients[0])
         d_vectors, d_weights, *d_maps, d_root = ops.outside_vjp(d_words, saved or compute(), chart, weights, *maps)
         _accumulate(inputs, [d_vectors, *d_weights, *d_maps[0], *d_maps[1], d_root])
 
@@ -220,9 +220,9 @@ def _joined(tape: Tape, groups: Sequence[tuple[Sequence[Variable], tuple[int, ..
 
 
 def _share(parts: Sequence[Variable], d_out: Array) -> None:
-    slopes, at = d_out.ravel(), 0
+    gradients, at = d_out.ravel(), 0
     for x in parts:
-        x.accumulate(slopes[at : at + x.value.size].reshape(x.value.shape), owned=False)
+        x.accumulate(gradients[at : at + x.value.size].reshape(x.value.shape), owned=False)
         at += x.value.size
 
 
@@ -254,11 +254,11 @@ def _recorded(
     `second` returns whether the tape runs backwards for the second time. If it is given, the shared entry waits for the
     second run, and gets the gradients of both runs.
     """
-    slopes: list[list[Array | None]] = [[None] * len(values) for _ in range(1 if second is None else 2)]
+    gradients: list[list[Array | None]] = [[None] * len(values) for _ in range(1 if second is None else 2)]
     empty = tape.xp.empty(0)
 
     def run(_: Array) -> None:
-        passes, slopes[:] = list(slopes), [[None] * len(values) for _ in slopes]
+        passes, gradients[:] = list(gradients), [[None] * len(values) for _ in gradients]
         backward(*passes)
 
     joint = tape.record(empty, inputs, run)
@@ -268,7 +268,7 @@ def _recorded(
 
     def part(number: int, value: Array) -> Variable:
         def keep(d_out: Array) -> None:
-            slopes[second is not None and second()][number] = d_out
+            gradients[second is not None and second()][number] = d_out
             if joint.gradient is None:
                 joint.accumulate(empty)
 

@@ -130,29 +130,29 @@ def _weighed(f: Pass, outputs: _Forward, batch: Any) -> tuple[Any, dict[Variable
             for x in xs:
                 size = SIZES["ae"] if x is outputs.words else SIZES.get(name, (0, 0))
                 numbers[x] = ops.Term(x.value, sign, count, size)
-        loss, slopes = ops.weigh(list(numbers.values()), whole.get("labels", 0), sizes)
-        return loss, dict(zip(numbers, slopes, strict=True))
+        loss, gradients = ops.weigh(list(numbers.values()), whole.get("labels", 0), sizes)
+        return loss, dict(zip(numbers, gradients, strict=True))
     n, values = whole["labels"], _values(outputs, whole)
     factors = {x: sign * (n / values[name][1]) for name, (sign, xs) in terms.items() for x in xs}
-    slopes = {x: f.tape.xp.full_like(x.value, factor) for x, factor in factors.items()}
-    return n * sum(value for value, _ in values.values()), slopes
+    gradients = {x: f.tape.xp.full_like(x.value, factor) for x, factor in factors.items()}
+    return n * sum(value for value, _ in values.values()), gradients
 
 
-def _backward(f: Pass, outputs: _Forward, slopes: Mapping[Variable, Array]) -> None:
+def _backward(f: Pass, outputs: _Forward, gradients: Mapping[Variable, Array]) -> None:
     """Run the tape backwards from the gradients of all terms."""
     if outputs.structure is not None:
-        outputs.reconstructed.accumulate(slopes[outputs.reconstructed])
-        outputs.heights.accumulate(slopes[outputs.heights])
+        outputs.reconstructed.accumulate(gradients[outputs.reconstructed])
+        outputs.heights.accumulate(gradients[outputs.heights])
         if f.config.gradient_stop:
-            f.tape.backward(outputs.splits, slopes[outputs.splits], keep=True)
+            f.tape.backward(outputs.splits, gradients[outputs.splits], keep=True)
             for score in outputs.structure.inside.scores:
                 score.needs_gradient = False
         else:
-            outputs.splits.accumulate(slopes[outputs.splits])
-        outputs.actions.accumulate(slopes[outputs.actions])
+            outputs.splits.accumulate(gradients[outputs.splits])
+        outputs.actions.accumulate(gradients[outputs.actions])
     if outputs.classes is not None:
-        outputs.classes.accumulate(slopes[outputs.classes])
-    f.tape.backward(outputs.words, slopes[outputs.words])
+        outputs.classes.accumulate(gradients[outputs.classes])
+    f.tape.backward(outputs.words, gradients[outputs.words])
 
 
 def _forward(f: Pass, batch: Any, noise_seed: int | None) -> _Forward:
@@ -226,8 +226,8 @@ def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     """
     noise_seed = f.sites.part().seed
     outputs = _with_losses(f, batch, _forward(f, batch, noise_seed))
-    loss, slopes = _weighed(f, outputs, batch)
-    return Forward(lambda: loss, lambda: _backward(f, outputs, slopes))
+    loss, gradients = _weighed(f, outputs, batch)
+    return Forward(lambda: loss, lambda: _backward(f, outputs, gradients))
 
 
 def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array, list[Array]]:

@@ -147,7 +147,7 @@ class Rows:
     def __init__(self, tape: Tape, n_rows: int, width: int, dtype: Any) -> None:
         self.tape, self.value = tape, tape.xp.empty((n_rows, width), dtype)
         self._parts: list[tuple[slice, Variable]] = []
-        self._slopes: Array | None = None
+        self._gradients: Array | None = None
 
     def write(self, x: Variable, first: int) -> None:
         """Set the rows from `first` on to x [n, width]."""
@@ -157,7 +157,7 @@ class Rows:
         def backward(d_out: Array) -> None:
             x.accumulate(d_out)
             if is_first:
-                self._slopes = None
+                self._gradients = None
 
         self._parts.append((rows, self.tape.record(self.value[rows], [x], backward)))
 
@@ -180,8 +180,8 @@ class Rows:
         return self.tape.record(value, [part for _, part in self._parts[:1]], backward)
 
     def _gradient(self) -> Array:
-        if self._slopes is None:
-            self._slopes = self.tape.xp.zeros_like(self.value)
+        if self._gradients is None:
+            self._gradients = self.tape.xp.zeros_like(self.value)
             for rows, part in self._parts:
-                part.gradient = self._slopes[rows]
-        return self._slopes
+                part.gradient = self._gradients[rows]
+        return self._gradients

@@ -90,8 +90,8 @@ def loss(tape: Tape, scores: Variable, begin: np.ndarray, end: np.ndarray, split
     def backward(d_out: Array) -> None:
         table = values[:, None]
         spread = weights * d_out[cells]
-        slopes = ops.embedding_vjp(spread[:, None], (), table, points)[0]
-        scores.accumulate((slopes - ops.embedding_vjp(d_out[:, None], (), table, splits)[0])[:, 0])
+        gradients = ops.embedding_vjp(spread[:, None], (), table, points)[0]
+        scores.accumulate((gradients - ops.embedding_vjp(d_out[:, None], (), table, splits)[0])[:, 0])
 
     return tape.record(value, [scores], backward)
 
@@ -135,10 +135,10 @@ def _turn_both(tape: Tape, cosine: Array, sine: Array, q: Variable, k: Variable)
     if parts is None:
         return _turn(tape, cosine, sine, q), _turn(tape, cosine, sine, k)
 
-    def backward(slopes: dict[int, Array]) -> None:
+    def backward(gradients: dict[int, Array]) -> None:
         # in place: only attention has made these gradients; they lie in one array with the gradient of the values, so
         # that products can take all three as a batch
-        d_q, d_k = parts.rotate_both(slopes[0], slopes[1], cosine, sine, True, in_place=True)
+        d_q, d_k = parts.rotate_both(gradients[0], gradients[1], cosine, sine, True, in_place=True)
         k.accumulate(d_k)
         q.accumulate(d_q)
 
@@ -167,9 +167,9 @@ def _rms_norm(tape: Tape, x: Variable, scale: Variable) -> Variable:
     factor = 1 / xp.sqrt((x.value * x.value).mean(axis=1, keepdims=True) + EPSILON)
 
     def backward(d_out: Array) -> None:
-        normal, slopes = x.value * factor, d_out * scale.value
+        normal, gradients = x.value * factor, d_out * scale.value
         scale.accumulate((d_out * normal).sum(axis=0))
-        x.accumulate(factor * (slopes - normal * (slopes * normal).mean(axis=1, keepdims=True)))
+        x.accumulate(factor * (gradients - normal * (gradients * normal).mean(axis=1, keepdims=True)))
 
     return tape.record(x.value * factor * scale.value, [x, scale], backward)
 

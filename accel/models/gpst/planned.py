@@ -80,9 +80,9 @@ def laid_out(f: Pass, trees: Any, batch: Any) -> Layout:
 
         def backward(d_out: Array) -> None:
             shared = not f.config.surrogate
-            slopes = ops.action_inputs_vjp(d_out, *values, trees, *drop, (words, actions), shared=shared)
-            for x, slope in zip(inputs, slopes, strict=True):
-                x.accumulate(slope)
+            gradients = ops.action_inputs_vjp(d_out, *values, trees, *drop, (words, actions), shared=shared)
+            for x, gradient in zip(inputs, gradients, strict=True):
+                x.accumulate(gradient)
 
         return tape.record(ops.action_inputs(*values, trees, *drop), inputs, backward)
 

@@ -61,11 +61,11 @@ def _queried(
 
     def backward(d_out: Array) -> None:
         places = [parameter.place() for parameter in learned]
-        d_x, *slopes = tape.ops.queried_cky_pool_vjp(
+        d_x, *gradients = tape.ops.queried_cky_pool_vjp(
             d_out, (outputs, room), *values, max_height=max_height, places=places
         )
-        for parameter, slope in zip(learned, slopes, strict=True):
-            parameter.accumulate(slope)
+        for parameter, gradient in zip(learned, gradients, strict=True):
+            parameter.accumulate(gradient)
         x.accumulate(d_x)
 
     return tape.record(outputs[0], [x, *learned], backward), outputs[1]

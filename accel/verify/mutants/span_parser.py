@@ -146,11 +146,11 @@ GRADIENTS = (
 )
 
 
-def forgets_the_slopes(d_out: Any, outputs: Any, scores: Any, offsets: Any) -> Any:
+def forgets_the_gradients(d_out: Any, outputs: Any, scores: Any, offsets: Any) -> Any:
     return cpu.span_logz_vjp(np.ones_like(d_out), outputs, scores, offsets)
 
 
-def slopes_of_the_neighbours(d_out: Any, outputs: Any, scores: Any, offsets: Any) -> Any:
+def gradients_of_the_neighbours(d_out: Any, outputs: Any, scores: Any, offsets: Any) -> Any:
     return cpu.span_logz_vjp(d_out[::-1].copy(), outputs, scores, offsets)
 
 
@@ -262,6 +262,6 @@ def words_of_the_batch(scores: Any, offsets: Any, count: int) -> Any:
 
 SPAN_PARSER: tuple[tuple[str, Function], ...] = (
     *(("span_logz", mutant) for mutant in (*SUMS, of_the_sentence_before)),
-    *(("span_logz_vjp", mutant) for mutant in (*GRADIENTS, forgets_the_slopes, slopes_of_the_neighbours)),
+    *(("span_logz_vjp", mutant) for mutant in (*GRADIENTS, forgets_the_gradients, gradients_of_the_neighbours)),
     *(("best_trees", mutant) for mutant in (*TREES, log_probabilities, words_of_the_batch)),
 )

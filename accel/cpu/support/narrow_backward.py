@@ -38,12 +38,12 @@ class Sections(NamedTuple):
 @team_kernel(LEAST)
 def backward_pass(
     part, x, d_out, out, saved, marks, out_scale, of_joint, output, inner, outer, heads, sections, scale, threshold,
-    seeds, slopes, below, d_x, d_first, d_bias, d_product, d_output, d_output_bias, d_inner, d_inner_bias, d_outer,
+    seeds, gradients, below, d_x, d_first, d_bias, d_product, d_output, d_output_bias, d_inner, d_inner_bias, d_outer,
     d_outer_bias, counters, workers,
 ):  # fmt: skip
     layers, tiles, _ = saved.shape
     pairs, d = out.shape
-    group, half = len(slopes), half_of(out)
+    group, half = len(gradients), half_of(out)
     joint = 6 * half * d
     for _ in share(part, workers):
         first, turn = 0, take(counters)
@@ -52,19 +52,19 @@ def backward_pass(
             for k in range(layers - 1, -1, -1):
                 while turn < first + size:
                     wait(counters, first)
-                    t, slope, g = begin + turn - first, slopes[turn - first], below[turn - first]
+                    t, gradient, g = begin + turn - first, gradients[turn - first], below[turn - first]
                     if k == layers - 1:
                         _end_back(d_out, out, out_scale, t, g)
                     _layer_back(
-                        saved[k, t], slope, g, output[k], inner[k], outer[k], heads, sections, scale, threshold,
+                        saved[k, t], gradient, g, output[k], inner[k], outer[k], heads, sections, scale, threshold,
                         seeds[k], t * half,
                     )  # fmt: skip
                     if k:
-                        back_product(of_joint[k], slope[:joint], g, 1)
+                        back_product(of_joint[k], gradient[:joint], g, 1)
                     else:
                         count = min(half, pairs - t * half)
                         scatter(g, t * half, count, d_x)
-                        scatter(slope[:joint], t * half, count, d_first)
+                        scatter(gradient[:joint], t * half, count, d_first)
                     end(counters)
                     turn = take(counters)
                 first += size
@@ -73,12 +73,12 @@ def backward_pass(
                     tile, below_tile = saved[k, begin : begin + size], saved[max(k - 1, 0), begin : begin + size]
                     if turn < first + ROW_TURNS:
                         _add_products(
-                            turn - first, tile, below_tile, slopes[:size], sections, 1 if begin else 0, k,
+                            turn - first, tile, below_tile, gradients[:size], sections, 1 if begin else 0, k,
                             d_product[k], d_output[k], d_inner[k], d_outer[k],
                         )  # fmt: skip
                     else:
                         _add_biases(
-                            marks[begin : begin + size], slopes[:size], 1 if begin else 0,
+                            marks[begin : begin + size], gradients[:size], 1 if begin else 0,
                             d_bias[k], d_output_bias[k], d_inner_bias[k], d_outer_bias[k],
                         )  # fmt: skip
                     end(counters)
@@ -87,31 +87,31 @@ def backward_pass(
 
 
 @kernel()
-def _add_products(number, tile, tile_below, slopes, sections, beta, k, d_product, d_output, d_inner, d_outer):
+def _add_products(number, tile, tile_below, gradients, sections, beta, k, d_product, d_output, d_inner, d_outer):
     """Set rows of a layer's weight gradients to beta, 0 or 1, times them + the gradients of a group of tiles."""
     d, f = d_inner.shape
-    _add_rows(number, tile, sections.middle, slopes, 4 * d, d_inner, beta)
-    _add_rows(number, slopes, 5 * d + f, slopes, 4 * d + f, d_outer, beta)
-    _add_rows(number, tile, sections.attended, slopes, 3 * d, d_output, beta)
+    _add_rows(number, tile, sections.middle, gradients, 4 * d, d_inner, beta)
+    _add_rows(number, gradients, 5 * d + f, gradients, 4 * d + f, d_outer, beta)
+    _add_rows(number, tile, sections.attended, gradients, 3 * d, d_output, beta)
     if k:
-        _add_rows(number, tile_below, sections.out, slopes, 0, d_product, beta)
+        _add_rows(number, tile_below, sections.out, gradients, 0, d_product, beta)
 
 
 @kernel()
-def _add_rows(number, x, row, slopes, slope_row, out, beta):
+def _add_rows(number, x, row, gradients, gradient_row, out, beta):
     blocks = (len(out) + BLOCK - 1) // BLOCK
     begin = BLOCK * chunk_begin(number, ROW_TURNS, blocks)
     last = min(len(out), BLOCK * chunk_begin(number + 1, ROW_TURNS, blocks))
-    cross(x, row + begin, slopes, slope_row, out[begin:last], beta)
+    cross(x, row + begin, gradients, gradient_row, out[begin:last], beta)
 
 
 @kernel()
-def _add_biases(marks, slopes, beta, d_bias, d_output_bias, d_inner_bias, d_outer_bias):
+def _add_biases(marks, gradients, beta, d_bias, d_output_bias, d_inner_bias, d_outer_bias):
     d, f = d_output_bias.size, d_inner_bias.size
-    cross(marks, 0, slopes, 0, d_bias, beta)
-    add_up(slopes, 3 * d, d_output_bias, beta)
-    add_up(slopes, 4 * d, d_inner_bias, beta)
-    add_up(slopes, 4 * d + f, d_outer_bias, beta)
+    cross(marks, 0, gradients, 0, d_bias, beta)
+    add_up(gradients, 3 * d, d_output_bias, beta)
+    add_up(gradients, 4 * d, d_inner_bias, beta)
+    add_up(gradients, 4 * d + f, d_outer_bias, beta)
 
 
 @kernel()
@@ -131,8 +131,8 @@ def _end_back(d_out, out, out_scale, t, g):
 
 
 @kernel()
-def _layer_back(tile, slope, g, output, inner, outer, heads, sections, scale, threshold, seeds, begin):
-    """Set `slope`, the gradients inside of a layer, and turn g, the gradients of its outputs, into those of its inputs.
+def _layer_back(tile, gradient, g, output, inner, outer, heads, sections, scale, threshold, seeds, begin):
+    """Set `gradient`, that of all in a layer, and turn g, the gradients of its outputs, into those of its inputs.
 
     The caller adds to g the gradients through the queries, keys and values.
     """
@@ -142,11 +142,11 @@ def _layer_back(tile, slope, g, output, inner, outer, heads, sections, scale, th
     scales = tile[sections.scales * lanes : (sections.scales + 2) * lanes]
     middle = tile[sections.middle * lanes : sections.inner * lanes]
     before = tile[sections.inner * lanes : sections.out * lanes]
-    d_joint = slope[: 3 * d * lanes]
-    d_attended = slope[3 * d * lanes : 4 * d * lanes]
-    d_before = slope[4 * d * lanes : (4 * d + f) * lanes]
-    d_outer = slope[(4 * d + f) * lanes : (5 * d + f) * lanes]
-    hidden = slope[(5 * d + f) * lanes : (5 * d + 2 * f) * lanes]
+    d_joint = gradient[: 3 * d * lanes]
+    d_attended = gradient[3 * d * lanes : 4 * d * lanes]
+    d_before = gradient[4 * d * lanes : (4 * d + f) * lanes]
+    d_outer = gradient[(4 * d + f) * lanes : (5 * d + f) * lanes]
+    hidden = gradient[(5 * d + f) * lanes : (5 * d + 2 * f) * lanes]
     d_hidden, back = np.empty(f * lanes, g.dtype), np.empty(d * lanes, g.dtype)
     normalise_back(g, tile[sections.out * lanes : sections.scales * lanes], scales[lanes:], g)
     copy(g, d_outer)
