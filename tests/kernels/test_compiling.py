@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
+import types
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,19 @@ def test_two_types_stored_at_once_keep_files_of_their_own(tmp_path: Path) -> Non
     third.save("float32", 1)
     assert [third.load(key) for key in ("float32", "float64")] == [1, 2]
     assert compiling._Files(str(tmp_path), "kernel", "another source").load("float64") is None
+
+
+def test_kernels_of_a_type_that_is_gone_are_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("module_of_the_type")
+    exec("class Sections(tuple): pass", vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    files = compiling._Files(str(tmp_path), "kernel", "source")
+    files.save(module.Sections, 1)
+    assert files.load(module.Sections) == 1
+    monkeypatch.delitem(sys.modules, module.__name__)
+    assert files.load("float64") is None
+    files.save("float64", 2)
+    assert files.load("float64") == 2
 
 
 @pytest.mark.parametrize(

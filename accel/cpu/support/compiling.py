@@ -64,6 +64,12 @@ class _Files(IndexDataCacheFile):
         self._save_data(name, data)
         self._save_index(self._load_index() | {key: name})
 
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            return super()._load_index()
+        except (ModuleNotFoundError, AttributeError):  # stored for a type that the present source no longer has
+            return {}
+
 
 class _Cache(FunctionCache):
     def __init__(self, function: Any) -> None:
