@@ -16,6 +16,7 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from accel.cpu.span_parser import check_spans
+from accel.cpu.support.arguments import contiguous
 from accel.cpu.support.kernels import kernel
 
 Float = NDArray[Any]
@@ -23,6 +24,7 @@ Index = NDArray[np.int32]
 Offsets = NDArray[np.int64]
 
 
+@contiguous
 def best_trees(scores: Float, offsets: Offsets, count: int) -> tuple[Offsets, Float, Offsets, Index, Index]:
     """Return the `count` best trees of each sentence, best first, or all where there are fewer.
 

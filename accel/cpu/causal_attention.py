@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accel.cpu.support.arguments import check_floats, check_offsets
+from accel.cpu.support.arguments import check_floats, check_offsets, contiguous
 from accel.cpu.support.kernels import exp, keep_threshold, kept, kernel, row_max, seed_of_dropout
 from accel.cpu.support.rows import row_dot, row_sum
 from accel.cpu.support.team import share, team_kernel
@@ -28,6 +28,7 @@ MOST_KEYS = 2**20
 """A sequence has fewer keys: the number of a dropout element has 20 bits for a key."""
 
 
+@contiguous
 def causal_attention(
     q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float,
     query_offsets: Offsets, key_offsets: Offsets, *, rate: float = 0.0, seed: int = 0,
@@ -63,6 +64,7 @@ def causal_attention(
     return out, lse
 
 
+@contiguous
 def causal_attention_vjp(
     d_out: Float, outputs: tuple[Float, Float],
     q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float,
@@ -78,8 +80,9 @@ def causal_attention_vjp(
     d_r = np.zeros((max(1, min(len(query_offsets) - 1, GROUPS)), *inputs[4].shape), q.dtype)
     dropout = (q.dtype.type(1 / (1 - rate)), threshold, seed_of_dropout(seed))
     delta = (d_out * outputs[0]).sum(axis=2)
-    g = np.ascontiguousarray(d_out)
-    _backward(*inputs, query_offsets, key_offsets, *dropout, g, outputs[1], delta, d_content, d_position, d_k, d_v, d_r)
+    _backward(
+        *inputs, query_offsets, key_offsets, *dropout, d_out, outputs[1], delta, d_content, d_position, d_k, d_v, d_r
+    )
     d_content, d_position = d_content * scale, d_position * scale
     d_k, d_v, d_r = (np.ascontiguousarray(x.transpose(2, 0, 1)) for x in (d_k, d_v, d_r.sum(axis=0)[:, :, ::-1]))
     return d_content + d_position, d_k, d_v, d_r, d_content.sum(axis=0), d_position.sum(axis=0)

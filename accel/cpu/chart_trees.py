@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accel.cpu.cky_pooling import most_tokens, pairs_below, sizes
 from accel.cpu.recurrence import steps_of
-from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.arguments import check_finite, check_floats, check_offsets, contiguous
 from accel.cpu.support.kernels import kernel
 from accel.cpu.support.team import share, team_kernel
 
@@ -21,6 +21,7 @@ Index = NDArray[np.int32]
 Offsets = NDArray[np.int64]
 
 
+@contiguous
 def chart_trees(weights: Float, offsets: Offsets, *, max_height: int | None) -> tuple[Index, Offsets]:
     """Return the spans [S, 2] of every node of two words or more, in pre-order, and their offsets [B+1].
 

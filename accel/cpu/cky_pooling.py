@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accel.cpu.recurrence import steps_of
-from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.arguments import check_finite, check_floats, check_offsets, contiguous
 from accel.cpu.support.cell import copy
 from accel.cpu.support.kernels import exp, kernel, row_max
 from accel.cpu.support.rows import add, add_four, dot, dot_four, row_dot, row_sum
@@ -46,6 +46,7 @@ class Levels(NamedTuple):
     begin: list[int]  # the number of the first of these among all nodes with a parent
 
 
+@contiguous
 def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, *, max_height: int | None) -> Outputs:
     """Return the vectors of all nodes [M, d], the weights of all pairs [P], and the arrays that the gradient needs.
 
@@ -77,7 +78,7 @@ def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, 
         Shapes or dtypes that do not fit, an empty sentence, a NaN or an infinity, or max_height below 1.
     """
     s, levels = _check(tokens, compose, direction, offsets, max_height)
-    d, n_read, tokens = len(direction), sum(levels.read), np.ascontiguousarray(tokens)
+    d, n_read = len(direction), sum(levels.read)
     both = np.concatenate([compose[:d], compose[d:]], axis=1)  # [d, 2d]
     scoring = (compose @ direction).reshape(2, d)  # times a vector: its scores as left and as right child
     n_nodes, n_pairs = sizes(np.diff(offsets), len(levels.tokens) - 1)
@@ -91,6 +92,7 @@ def cky_pool(tokens: Float, compose: Float, direction: Float, offsets: Offsets, 
     return nodes, weights, inputs, children
 
 
+@contiguous
 def cky_pool_vjp(
     d_out: Float, outputs: Outputs, tokens: Float, compose: Float, direction: Float, offsets: Offsets,
     *, max_height: int | None,
@@ -99,7 +101,7 @@ def cky_pool_vjp(
     s, levels = _check(tokens, compose, direction, offsets, max_height)
     nodes, weights, inputs, children = outputs
     check_floats(tokens=(tokens, "Nd"), d_out=(d_out, "Md"), nodes=(nodes, "Md"))
-    d, height, along = len(direction), len(levels.tokens) - 1, np.ascontiguousarray(direction)[None]
+    d, height, along = len(direction), len(levels.tokens) - 1, direction[None]
     d_nodes, d_scores = d_out.copy(order="C"), np.empty_like(weights)
     d_projected, sums = (np.empty((len(inputs), size), tokens.dtype) for size in (2 * d, 2))
     back = np.concatenate([compose[:d].T, compose[d:].T])  # [2d, d]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accel.cpu.support.arguments import check_finite, check_floats
+from accel.cpu.support.arguments import check_finite, check_floats, contiguous
 from accel.cpu.support.cell import copy, softmax, softmax_vjp
 from accel.cpu.support.kernels import chunk_begin, kernel, n_chunks, sigmoid
 from accel.cpu.support.team import share, team_kernel
@@ -19,30 +19,34 @@ from accel.cpu.support.team import share, team_kernel
 Float = NDArray[Any]
 
 
+@contiguous
 def cumax(z: Float) -> tuple[Float]:
     """Return the running sums [N, D] of the softmax of every row of logits [N, D]."""
     _check_logits("z", z, check_floats(z=(z, "ND"))["D"])
     y = np.empty(z.shape, z.dtype)
-    _cumax(np.ascontiguousarray(z), y, n_chunks(len(z)))
+    _cumax(z, y, n_chunks(len(z)))
     return (y,)
 
 
+@contiguous
 def cumax_vjp(d_out: Float, outputs: tuple[Float], z: Float) -> tuple[Float]:
     """Return the gradient of z [N, D]."""
     _check_logits("z", z, check_floats(z=(z, "ND"), d_out=(d_out, "ND"))["D"])
     d_z = np.empty(z.shape, z.dtype)
-    _cumax_vjp(np.ascontiguousarray(z), np.ascontiguousarray(d_out), d_z, n_chunks(len(z)))
+    _cumax_vjp(z, d_out, d_z, n_chunks(len(z)))
     return (d_z,)
 
 
+@contiguous
 def tree_gate(a: Float, b: Float, f: Float, x: Float) -> tuple[Float]:
     """Return x [N, d] gated by the master logits a, b [N, n], each for d / n units, and the gate logits f [N, d]."""
     _check_gate(a, b, f, x)
     y = np.empty(x.shape, x.dtype)
-    _tree_gate(*map(np.ascontiguousarray, (a, b, f, x)), y, n_chunks(len(x)))
+    _tree_gate(a, b, f, x, y, n_chunks(len(x)))
     return (y,)
 
 
+@contiguous
 def tree_gate_vjp(
     d_out: Float, outputs: tuple[Float], a: Float, b: Float, f: Float, x: Float
 ) -> tuple[Float, Float, Float, Float]:
@@ -50,7 +54,7 @@ def tree_gate_vjp(
     _check_gate(a, b, f, x)
     check_floats(x=(x, "Nd"), d_out=(d_out, "Nd"))
     gradients = tuple(np.empty(y.shape, x.dtype) for y in (a, b, f, x))
-    _tree_gate_vjp(*map(np.ascontiguousarray, (a, b, f, x, d_out)), *gradients, n_chunks(len(x)))
+    _tree_gate_vjp(a, b, f, x, d_out, *gradients, n_chunks(len(x)))
     return gradients
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accel.cpu.recurrence import steps_of
-from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.arguments import check_finite, check_floats, check_offsets, contiguous
 from accel.cpu.support.kernels import kernel
 from accel.cpu.support.team import share, team_kernel
 
@@ -21,6 +21,7 @@ Offsets = NDArray[np.int64]
 SPLITS = ("biased", "unbiased")
 
 
+@contiguous
 def distance_trees(distances: Float, offsets: Offsets, *, split: str = "biased") -> tuple[Index, Offsets]:
     """Return the spans [S, 2] of every node of two words or more, in pre-order, and their offsets [B+1].
 

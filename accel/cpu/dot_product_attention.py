@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accel.cpu.support.arguments import check_floats, check_offsets
+from accel.cpu.support.arguments import check_floats, check_offsets, contiguous
 from accel.cpu.support.few_queries import FEW, MOST_KEYS, attend_few, attend_few_vjp
 from accel.cpu.support.kernels import exp, keep_threshold, kept, kernel, seed_of_dropout
 from accel.cpu.support.rows import dot
@@ -29,6 +29,7 @@ LANES = 16
 """How many queries a thread takes at a time; twice as many of longer sequences."""
 
 
+@contiguous
 def dot_product_attention(
     q: Float, k: Float, v: Float, query_offsets: Offsets, key_offsets: Offsets,
     *, causal: bool = False, rate: float = 0.0, seed: int = 0,
@@ -62,6 +63,7 @@ def dot_product_attention(
     return out, lse
 
 
+@contiguous
 def dot_product_attention_vjp(
     d_out: Float, outputs: tuple[Float, Float],
     q: Float, k: Float, v: Float, query_offsets: Offsets, key_offsets: Offsets,
@@ -106,8 +108,8 @@ def _check(
 
 
 def _table(x: Float) -> Float:
-    """Return [rows H, D] of [rows, H, D], without a copy where possible."""
-    return np.ascontiguousarray(x).reshape(-1, x.shape[2])
+    """Return [rows H, D] of [rows, H, D], without a copy."""
+    return x.reshape(-1, x.shape[2])
 
 
 @team_kernel()

@@ -14,28 +14,32 @@ from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from accel.cpu.support.arguments import check_floats
+from accel.cpu.support.arguments import check_floats, contiguous
 from accel.cpu.support.kernels import chunk_begin, exp, n_chunks
 from accel.cpu.support.team import LEAST, share, team_kernel
 
 Float = NDArray[Any]
 
 
+@contiguous
 def bias_gelu(x: Float, bias: Float) -> tuple[Float]:
     """Return gelu(x + bias) [N, f] of x [N, f] and bias [f], by the tanh formula."""
     return _forward(_tanh_forward, x, bias)
 
 
+@contiguous
 def bias_gelu_vjp(d_out: Float, outputs: tuple[Float], x: Float, bias: Float) -> tuple[Float, Float]:
     """Return the gradients of x [N, f] and bias [f]."""
     return _backward(_tanh_backward, d_out, x, bias)
 
 
+@contiguous
 def bias_erf_gelu(x: Float, bias: Float) -> tuple[Float]:
     """Return z Phi(z) [N, f] of z = x + bias; Phi is the distribution function of the standard normal distribution."""
     return _forward(_erf_forward, x, bias)
 
 
+@contiguous
 def bias_erf_gelu_vjp(d_out: Float, outputs: tuple[Float], x: Float, bias: Float) -> tuple[Float, Float]:
     """Return the gradients of x [N, f] and bias [f]."""
     return _backward(_erf_backward, d_out, x, bias)
@@ -44,14 +48,14 @@ def bias_erf_gelu_vjp(d_out: Float, outputs: tuple[Float], x: Float, bias: Float
 def _forward(kernel: Any, x: Float, bias: Float) -> tuple[Float]:
     check_floats(x=(x, "Nf"), bias=(bias, "f"))
     y = np.empty(x.shape, x.dtype)
-    kernel(np.ascontiguousarray(x), bias, y, n_chunks(len(x)))
+    kernel(x, bias, y, n_chunks(len(x)))
     return (y,)
 
 
 def _backward(kernel: Any, d_out: Float, x: Float, bias: Float) -> tuple[Float, Float]:
     check_floats(x=(x, "Nf"), bias=(bias, "f"), d_out=(d_out, "Nf"))
     d_x, sums = np.empty(x.shape, x.dtype), np.zeros((n_chunks(len(x)), x.shape[1]), x.dtype)
-    kernel(np.ascontiguousarray(d_out), np.ascontiguousarray(x), bias, d_x, sums)
+    kernel(d_out, x, bias, d_x, sums)
     return d_x, sums.sum(axis=0)
 
 

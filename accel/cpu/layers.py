@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accel.cpu.support.arguments import check_floats, check_indices
+from accel.cpu.support.arguments import check_floats, check_indices, contiguous
 from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, row_max, seed_of_dropout
 from accel.cpu.support.rows import row_dot, row_sum
 from accel.cpu.support.team import LEAST, share, team_kernel
@@ -29,21 +29,23 @@ MOST_SUMS = 16
 """Largest number of partial sums of rows that are as long as the vocabulary."""
 
 
+@contiguous
 def layer_norm(x: Float, scale: Float, bias: Float) -> tuple[Float, Float, Float]:
     """Return the normalised rows of x [N, d], and mean [N] and reciprocal standard deviation [N] of each."""
     n = check_floats(x=(x, "Nd"), scale=(scale, "d"), bias=(bias, "d"))["N"]
     y, mean, rstd = np.empty(x.shape, x.dtype), np.empty(n, x.dtype), np.empty(n, x.dtype)
-    _layer_norm(np.ascontiguousarray(x), scale, bias, x.dtype.type(EPSILON), y, mean, rstd, n_chunks(n))
+    _layer_norm(x, scale, bias, x.dtype.type(EPSILON), y, mean, rstd, n_chunks(n))
     return y, mean, rstd
 
 
+@contiguous
 def layer_norm_vjp(
     d_out: Float, outputs: tuple[Float, Float, Float], x: Float, scale: Float, bias: Float
 ) -> tuple[Float, Float, Float]:
     """Return the gradients of x [N, d], scale [d] and bias [d]."""
     check_floats(x=(x, "Nd"), scale=(scale, "d"), bias=(bias, "d"), d_out=(d_out, "Nd"))
     d_x, sums = np.empty(x.shape, x.dtype), np.zeros((n_chunks(len(x)), 2, x.shape[1]), x.dtype)
-    _layer_norm_vjp(np.ascontiguousarray(d_out), np.ascontiguousarray(x), scale, *outputs[1:], d_x, sums)
+    _layer_norm_vjp(d_out, x, scale, *outputs[1:], d_x, sums)
     d_scale, d_bias = sums.sum(axis=0)
     return d_x, d_scale, d_bias
 
@@ -101,6 +103,7 @@ def _layer_norm_vjp(part, d_out, x, scale, mean, rstd, d_x, sums):
             normalised_vjp(g, normal, scale, rstd[i], out, d_scale, d_bias)
 
 
+@contiguous
 def dropout(x: Float, rate: float, seed: int) -> tuple[Float]:
     """Return x [N, d] with elements set to 0 by the hash of seed and place, the others multiplied by 1 / (1 - rate)."""
     check_floats(x=(x, "Nd"))
@@ -111,10 +114,11 @@ def dropout(x: Float, rate: float, seed: int) -> tuple[Float]:
 def dropped(x: Float, scale: float, rate: float, seed: int) -> Float:
     """Return x with elements set to 0 with probability `rate`, and the others multiplied by `scale`."""
     threshold, y, chunks = keep_threshold(rate), np.empty(x.shape, x.dtype), n_chunks(x.size, CHUNK_ELEMENTS)
-    _dropout(np.ascontiguousarray(x).ravel(), x.dtype.type(scale), seed_of_dropout(seed), threshold, y.ravel(), chunks)
+    _dropout(x.ravel(), x.dtype.type(scale), seed_of_dropout(seed), threshold, y.ravel(), chunks)
     return y
 
 
+@contiguous
 def dropout_vjp(d_out: Float, outputs: tuple[Float], x: Float, rate: float, seed: int) -> tuple[Float]:
     """Return the gradient of x [N, d]."""
     check_floats(x=(x, "Nd"), d_out=(d_out, "Nd"))
@@ -134,12 +138,14 @@ def _drop(x, scale, seed, threshold, first, y):
         y[a] = x[a] * (scale if kept(seed, first + a, threshold) else x.dtype.type(0))
 
 
+@contiguous
 def embedding(table: Float, ids: NDArray[np.int32]) -> tuple[Float]:
     """Return the rows [N, d] of the table [V, d] whose numbers are `ids` [N]."""
     check_indices("ids", ids, len(ids), check_floats(table=(table, "Vd"))["V"])
     return (table.take(ids, axis=0),)
 
 
+@contiguous
 def embedding_vjp(d_out: Float, outputs: tuple[Float], table: Float, ids: NDArray[np.int32]) -> tuple[Float]:
     """Return the gradient of the table [V, d]."""
     sizes = check_floats(table=(table, "Vd"), d_out=(d_out, "Nd"))
@@ -165,6 +171,7 @@ def _scatter_rows(part, d_out, ids, d_table):
                 out[a] += row[a]
 
 
+@contiguous
 def cross_entropy(h: Float, table: Float, bias: Float, labels: NDArray[np.int32]) -> tuple[Float, Float, Float]:
     """Return the log-probability [N] of each label under softmax(h table^T + bias), and what its gradient needs.
 
@@ -182,6 +189,7 @@ def cross_entropy(h: Float, table: Float, bias: Float, labels: NDArray[np.int32]
     return logp, totals, all_gradients
 
 
+@contiguous
 def cross_entropy_vjp(
     d_out: Float, outputs: tuple[Float, Float, Float], h: Float, table: Float, bias: Float, labels: NDArray[np.int32]
 ) -> tuple[Float, Float, Float]:

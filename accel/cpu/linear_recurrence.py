@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accel.cpu.recurrence import check_masters, steps_of
-from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.arguments import check_finite, check_floats, check_offsets, contiguous
 from accel.cpu.support.cell import activate, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
 from accel.cpu.support.kernels import chunk_begin, n_chunks
 from accel.cpu.support.rows import row_sum
@@ -23,6 +23,7 @@ Offsets = NDArray[np.int64]
 Outputs = tuple[Float, Float, Float, Float]
 
 
+@contiguous
 def linear_recurrence(gates: Float, c0: Float, offsets: Offsets) -> Outputs:
     """Return hidden states, cells, activations and distances of every step of every sequence, as `recurrence` does.
 
@@ -45,22 +46,21 @@ def linear_recurrence(gates: Float, c0: Float, offsets: Offsets) -> Outputs:
     h, c = (np.empty((len(gates), c0.shape[1]), gates.dtype) for _ in range(2))
     distance = np.empty((len(gates), 2), gates.dtype)
     doubtful = np.zeros(len(c0), np.bool_)  # a row of gates or h has a NaN or an infinity, or its sum overflows
-    _walk_forward(
-        np.ascontiguousarray(gates), c0, offsets, n_master, h, c, activations, distance, doubtful, n_chunks(len(c0), 1)
-    )
+    _walk_forward(gates, c0, offsets, n_master, h, c, activations, distance, doubtful, n_chunks(len(c0), 1))
     if doubtful.any():
         check_finite("gates", gates)
         check_finite("h", h)
     return h, c, activations, distance
 
 
+@contiguous
 def linear_recurrence_vjp(d_out: Float, outputs: Outputs, gates: Float, c0: Float, offsets: Offsets) -> tuple[Float]:
     """Return the gradient of gates [N, 2n + 4H]."""
     n_master = _check(gates, c0, offsets)
     _, c, activations, _ = outputs
     check_floats(c=(c, "NH"), d_out=(d_out, "NH"))
     d_gates = np.empty(gates.shape, gates.dtype)
-    _walk_backward(np.ascontiguousarray(d_out), c, activations, c0, offsets, n_master, d_gates, n_chunks(len(c0), 1))
+    _walk_backward(d_out, c, activations, c0, offsets, n_master, d_gates, n_chunks(len(c0), 1))
     return (d_gates,)
 
 

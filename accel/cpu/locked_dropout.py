@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accel.cpu.layers import dropout, dropped
-from accel.cpu.support.arguments import check_floats, check_offsets
+from accel.cpu.support.arguments import check_floats, check_offsets, contiguous
 
 Float = NDArray[Any]
 
 
+@contiguous
 def locked_dropout(x: Float, offsets: NDArray[np.int64], rate: float, seed: int) -> tuple[Float]:
     """Return x [N, D] with the same features dropped in all rows of a sequence.
 
@@ -30,6 +31,7 @@ def locked_dropout(x: Float, offsets: NDArray[np.int64], rate: float, seed: int)
     return (y,)
 
 
+@contiguous
 def locked_dropout_vjp(
     d_out: Float, outputs: tuple[Float], x: Float, offsets: NDArray[np.int64], rate: float, seed: int
 ) -> tuple[Float]:
@@ -38,12 +40,14 @@ def locked_dropout_vjp(
     return locked_dropout(d_out, offsets, rate, seed)
 
 
+@contiguous
 def weight_drop(weight: Float, rate: float, seed: int) -> tuple[Float]:
     """Return the weight [R, H] with elements set to 0 by the hash of seed and place; the others are not scaled."""
     check_floats(weight=(weight, "RH"))
     return (dropped(weight, 1.0, rate, seed),)
 
 
+@contiguous
 def weight_drop_vjp(d_out: Float, outputs: tuple[Float], weight: Float, rate: float, seed: int) -> tuple[Float]:
     """Return the gradient of the weight [R, H]."""
     check_floats(weight=(weight, "RH"), d_out=(d_out, "RH"))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accel.cpu.layers import EPSILON, centre
-from accel.cpu.support.arguments import check_floats, check_indices
+from accel.cpu.support.arguments import check_floats, check_indices, contiguous
 from accel.cpu.support.kernels import chunk_begin, exp, keep_threshold, kept, kernel, n_chunks, seed_of_dropout
 from accel.cpu.support.rows import add, dot, row_dot, row_sum
 from accel.cpu.support.team import LEAST, share, team_kernel
@@ -22,6 +22,7 @@ Float = NDArray[Any]
 Int = NDArray[np.int32]
 
 
+@contiguous
 def pair_attention(x: Float, bias: Float, roles: Int, n_heads: int, rate: float, seed: int) -> tuple[Float, Float]:
     """Return the attention output [2 P, d] of both rows of every pair over the two rows, and the weights [2 P, 2 H].
 
@@ -43,25 +44,26 @@ def pair_attention(x: Float, bias: Float, roles: Int, n_heads: int, rate: float,
     ValueError
         An odd number of rows; shapes, dtypes, roles or heads that do not fit.
     """
-    tables, heads, drop = _check(x, bias, roles, n_heads, rate, seed)
+    heads, drop = _check(x, bias, roles, n_heads, rate, seed)
     out, weights = np.zeros((len(x), x.shape[1] // 3), x.dtype), np.empty((len(x), 2 * n_heads), x.dtype)
-    _attend(*tables, roles, heads, *drop, out.reshape(-1, heads[1]), weights, n_chunks(len(x)))
+    _attend(x, bias, roles, heads, *drop, out.reshape(-1, heads[1]), weights, n_chunks(len(x)))
     return out, weights
 
 
+@contiguous
 def pair_attention_vjp(
     d_out: Float, outputs: tuple[Float, Float], x: Float, bias: Float, roles: Int, n_heads: int, rate: float, seed: int
 ) -> tuple[Float, Float]:
     """Return the gradients of x [2 P, 3 d] and bias [R, 3 d]."""
-    tables, heads, drop = _check(x, bias, roles, n_heads, rate, seed)
+    heads, drop = _check(x, bias, roles, n_heads, rate, seed)
     check_floats(x=(x, "Nt"), d_out=(d_out, "Nd"))
     d_x, sums = np.zeros(x.shape, x.dtype), np.zeros((n_chunks(len(x)), *bias.shape), x.dtype)
-    g = np.ascontiguousarray(d_out).reshape(-1, heads[1])
-    _attend_vjp(*tables, roles, heads, *drop, outputs[1], g, d_x.reshape(-1, heads[1]), sums)
+    g = d_out.reshape(-1, heads[1])
+    _attend_vjp(x, bias, roles, heads, *drop, outputs[1], g, d_x.reshape(-1, heads[1]), sums)
     return d_x, sums.sum(axis=0)
 
 
-def _check(x: Float, bias: Float, roles: Int, n_heads: int, rate: float, seed: int) -> tuple[Any, Any, Any]:
+def _check(x: Float, bias: Float, roles: Int, n_heads: int, rate: float, seed: int) -> tuple[Any, Any]:
     sizes = check_floats(x=(x, "Nt"), bias=(bias, "Rt"))
     check_indices("roles", roles, sizes["N"], sizes["R"])
     if sizes["N"] % 2:
@@ -69,7 +71,7 @@ def _check(x: Float, bias: Float, roles: Int, n_heads: int, rate: float, seed: i
     if n_heads < 1 or sizes["t"] % (3 * n_heads):
         raise ValueError(f"n_heads: {n_heads} heads of queries, keys and values do not divide rows of {sizes['t']}")
     width = sizes["t"] // (3 * n_heads)
-    return (np.ascontiguousarray(x), np.ascontiguousarray(bias)), (n_heads, width), _dropout(x, rate, seed)
+    return (n_heads, width), _dropout(x, rate, seed)
 
 
 def _dropout(x: Float, rate: float, seed: int) -> tuple[Any, np.uint64, np.uint64]:
@@ -152,6 +154,7 @@ def _attend_vjp(part, x, bias, roles, heads, scale, threshold, seed, weights, g,
                         d_bias[h * width + a] += row[a]
 
 
+@contiguous
 def residual_norm(x: Float, y: Float, bias: Float, rate: float, seed: int) -> tuple[Float, Float]:
     """Return x + dropout(y + bias) [N, d], every row normalised, and the reciprocal standard deviation [N] of each.
 
@@ -159,11 +162,11 @@ def residual_norm(x: Float, y: Float, bias: Float, rate: float, seed: int) -> tu
     """
     n = check_floats(x=(x, "Nd"), y=(y, "Nd"), bias=(bias, "d"))["N"]
     out, rstd = np.empty(x.shape, x.dtype), np.empty(n, x.dtype)
-    rows = np.ascontiguousarray(x), np.ascontiguousarray(y)
-    _normalise(*rows, bias, x.dtype.type(EPSILON), *_dropout(x, rate, seed), out, rstd, n_chunks(n))
+    _normalise(x, y, bias, x.dtype.type(EPSILON), *_dropout(x, rate, seed), out, rstd, n_chunks(n))
     return out, rstd
 
 
+@contiguous
 def residual_norm_vjp(
     d_out: Float, outputs: tuple[Float, Float], x: Float, y: Float, bias: Float, rate: float, seed: int
 ) -> tuple[Float, Float, Float]:
@@ -171,7 +174,7 @@ def residual_norm_vjp(
     check_floats(x=(x, "Nd"), bias=(bias, "d"), d_out=(d_out, "Nd"))
     d_x, sums = np.empty(x.shape, x.dtype), np.zeros((n_chunks(len(x)), x.shape[1]), x.dtype)
     d_y, drop = np.empty(x.shape, x.dtype), _dropout(x, rate, seed)
-    _normalise_vjp(np.ascontiguousarray(d_out), *outputs, *drop, d_x, d_y, sums)
+    _normalise_vjp(d_out, *outputs, *drop, d_x, d_y, sums)
     return d_x, d_y if drop[1] else d_x, sums.sum(axis=0)
 
 

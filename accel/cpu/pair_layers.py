@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accel.cpu.support import narrow_pairs
-from accel.cpu.support.arguments import check_floats, check_indices
+from accel.cpu.support.arguments import check_floats, check_indices, contiguous
 from accel.cpu.support.kernels import keep_threshold
 from accel.cpu.support.pairs import Layers, aligned
 
@@ -22,6 +22,7 @@ Float = NDArray[Any]
 Int = NDArray[np.int32]
 
 
+@contiguous
 def pair_layers(
     x: Float, first: Float, bias: Float, product: Float, output: Float, output_bias: Float, inner: Float,
     inner_bias: Float, outer: Float, outer_bias: Float, roles: Int, n_heads: int, rate: float, seeds: tuple[int, ...],
@@ -67,6 +68,7 @@ def pair_layers(
     return out, saved
 
 
+@contiguous
 def pair_layers_vjp(
     d_out: Float, outputs: tuple[Float, Float], x: Float, first: Float, bias: Float, product: Float, output: Float,
     output_bias: Float, inner: Float, inner_bias: Float, outer: Float, outer_bias: Float, roles: Int, n_heads: int,
@@ -77,7 +79,7 @@ def pair_layers_vjp(
     layers = _layers(*rows, roles, n_heads, rate, seeds)
     check_floats(out=(outputs[0], "Pd"), d_out=(d_out, "Pd"))
     _, parts = _saved(layers, outputs[1])
-    return narrow_pairs.backward(layers, parts, outputs[0], np.ascontiguousarray(d_out))
+    return narrow_pairs.backward(layers, parts, outputs[0], d_out)
 
 
 def _saved(layers: Layers, saved: Float | None = None) -> tuple[Float, narrow_pairs.Saved]:
@@ -93,7 +95,7 @@ def _saved(layers: Layers, saved: Float | None = None) -> tuple[Float, narrow_pa
 
 
 def _layers(*arguments: Any) -> Layers:
-    """Return the arguments as contiguous `Layers`; raise ValueError if they do not fit."""
+    """Return the arguments as `Layers`; raise ValueError if they do not fit."""
     layers = Layers(*arguments)
     axes = "Nd", "Nt", "KRt", "Kdt", "Kde", "Kd", "Kdf", "Kf", "Kfd", "Kd"
     of_weights, rows = zip(Layers._fields[2:], layers.weights, axes[2:], strict=False), (layers.first, axes[1])
@@ -114,5 +116,4 @@ def _layers(*arguments: Any) -> Layers:
     if len(layers.seeds) != 4 * count:
         raise ValueError(f"seeds: {len(layers.seeds)}, not 4 for each of {count} layers")
     keep_threshold(layers.rate)
-    floats = (np.ascontiguousarray(x) for x in layers[: len(axes)])
-    return Layers(*floats, *layers[len(axes) :])
+    return layers

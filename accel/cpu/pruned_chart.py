@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.arguments import check_finite, check_floats, check_offsets, contiguous
 from accel.cpu.support.kernels import kernel
 from accel.cpu.support.team import share, team_kernel
 
@@ -24,6 +24,7 @@ Offsets = NDArray[np.int64]
 Charts = tuple[Index, Index, Offsets, Index, Index, Offsets, Index]
 
 
+@contiguous
 def pruned_chart(scores: Float, offsets: Offsets, *, window: int) -> Charts:
     """Return the cells of all sentences, their splits, and the steps in which they can be encoded.
 
@@ -65,7 +66,6 @@ def pruned_chart(scores: Float, offsets: Offsets, *, window: int) -> Charts:
         raise ValueError(f"window: {window} is below 1")
     check_finite("scores", scores)
     n_words, window = int(offsets[-1]), min(window, int(lengths.max(initial=2)))
-    scores, offsets = np.ascontiguousarray(scores), np.ascontiguousarray(offsets)
     begins = np.zeros((2, offsets.size), np.int64)  # where each sentence's spans and splits begin
     np.cumsum(most_spans(lengths, window), axis=1, out=begins[:, 1:])
     fields, parts = np.empty((4, begins[0, -1]), np.int32), np.empty((2, begins[1, -1]), np.int32)

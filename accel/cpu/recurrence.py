@@ -15,7 +15,7 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
-from accel.cpu.support.arguments import check_finite, check_floats, check_offsets
+from accel.cpu.support.arguments import check_finite, check_floats, check_offsets, contiguous
 from accel.cpu.support.bfloat16 import put
 from accel.cpu.support.cell import activate, add, copy, master_gates, master_gates_vjp, softmax, update, update_vjp
 from accel.cpu.support.kernels import MOST_CHUNKS, chunk_begin, kernel
@@ -40,6 +40,7 @@ class Steps(NamedTuple):
     active: Offsets  # [T] how many of them have a step t
 
 
+@contiguous
 def recurrence(
     gates: Float, weight: Float, bias: Float, h0: Float, c0: Float, offsets: Offsets, *, kind: str
 ) -> Outputs:
@@ -69,7 +70,7 @@ def recurrence(
     """
     n_master = _check(gates, weight, bias, h0, c0, offsets, kind)
     steps = steps_of(offsets)
-    gates, activations = np.ascontiguousarray(gates), np.empty(gates.shape, gates.dtype)
+    activations = np.empty(gates.shape, gates.dtype)
     h, c = (np.empty((len(gates), h0.shape[1]), gates.dtype) for _ in range(2))
     distance = np.zeros((len(gates), 2 if n_master else 0), gates.dtype)
     panels = factor(weight.T)
@@ -86,6 +87,7 @@ def recurrence(
     return h, c, activations, distance
 
 
+@contiguous
 def recurrence_vjp(
     d_out: Float, outputs: Outputs, gates: Float, weight: Float, bias: Float, h0: Float, c0: Float, offsets: Offsets,
     *, kind: str,
@@ -102,7 +104,7 @@ def recurrence_vjp(
     d_hidden[:] = 0
     d_biases = np.zeros((min(MOST_CHUNKS, len(h0)), len(weight)), gates.dtype)
     _walk_backward(
-        np.ascontiguousarray(d_out), c, activations, panels, c0[steps.order], steps.begins, steps.active, n_master,
+        d_out, c, activations, panels, c0[steps.order], steps.begins, steps.active, n_master,
         d_hidden, d_cells, d_logits, d_gates, d_biases, counters(), get_num_threads(),
     )  # fmt: skip
     before = np.empty_like(h)

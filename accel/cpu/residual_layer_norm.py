@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accel.cpu.layers import EPSILON, centre, normalised_vjp
-from accel.cpu.support.arguments import check_floats
+from accel.cpu.support.arguments import check_floats, contiguous
 from accel.cpu.support.kernels import chunk_begin, keep_threshold, kept, kernel, n_chunks, seed_of_dropout
 from accel.cpu.support.rows import row_dot, row_sum
 from accel.cpu.support.team import LEAST, share, team_kernel
@@ -21,6 +21,7 @@ from accel.cpu.support.team import LEAST, share, team_kernel
 Float = NDArray[Any]
 
 
+@contiguous
 def residual_layer_norm(
     x: Float, y: Float, bias: Float, scale: Float, shift: Float, rate: float, seed: int
 ) -> tuple[Float, Float, Float]:
@@ -32,11 +33,11 @@ def residual_layer_norm(
     """
     n = check_floats(x=(x, "Nd"), y=(y, "Nd"), bias=(bias, "d"), scale=(scale, "d"), shift=(shift, "d"))["N"]
     out, mean, rstd = np.empty(x.shape, x.dtype), np.empty(n, x.dtype), np.empty(n, x.dtype)
-    rows = np.ascontiguousarray(x), np.ascontiguousarray(y)
-    _forward(*rows, bias, scale, shift, x.dtype.type(EPSILON), *_dropout(x, rate, seed), out, mean, rstd, n_chunks(n))
+    _forward(x, y, bias, scale, shift, x.dtype.type(EPSILON), *_dropout(x, rate, seed), out, mean, rstd, n_chunks(n))
     return out, mean, rstd
 
 
+@contiguous
 def residual_layer_norm_vjp(
     d_out: Float, outputs: tuple[Float, Float, Float],
     x: Float, y: Float, bias: Float, scale: Float, shift: Float, rate: float, seed: int,
@@ -45,8 +46,7 @@ def residual_layer_norm_vjp(
     check_floats(x=(x, "Nd"), y=(y, "Nd"), scale=(scale, "d"), d_out=(d_out, "Nd"))
     d_x, sums = np.empty(x.shape, x.dtype), np.zeros((n_chunks(len(x)), 3, x.shape[1]), x.dtype)
     d_y, drop = np.empty(x.shape, x.dtype), _dropout(x, rate, seed)
-    rows = (np.ascontiguousarray(z) for z in (d_out, x, y))
-    _backward(*rows, bias, scale, *outputs[1:], *drop, d_x, d_y, sums)
+    _backward(d_out, x, y, bias, scale, *outputs[1:], *drop, d_x, d_y, sums)
     return d_x, d_y if drop[1] else d_x, *sums.sum(axis=0)
 
 

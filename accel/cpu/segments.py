@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accel.cpu.support.arguments import check_offsets
+from accel.cpu.support.arguments import check_offsets, contiguous
 from accel.cpu.support.kernels import kernel
 from accel.cpu.support.team import share, team_kernel
 
@@ -26,6 +26,7 @@ _REASONS = (
 Structure = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]
 
 
+@contiguous
 def segments(
     types: NDArray[np.int8],
     offsets: NDArray[np.int64],
@@ -77,7 +78,7 @@ def walk(
     types: NDArray[np.int8], offsets: NDArray[np.int64], length: int, memory_length: int, shift: bool, linear: bool
 ) -> tuple[*Structure, NDArray[np.int32]]:
     """Return `segments`' arrays and the depths [N] of the positions."""
-    types = check_types(types, offsets)
+    check_types(types, offsets)
     segment_offsets = np.zeros(offsets.size, dtype=np.int64)
     np.cumsum(-(-np.diff(offsets) // length), out=segment_offsets[1:])
     moves = np.empty((int(segment_offsets[-1]), memory_length), dtype=np.int32)
@@ -100,12 +101,11 @@ def walk(
     return row_offsets, columns, relative, segment_offsets, moves, depths
 
 
-def check_types(types: NDArray[np.int8], offsets: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Return the types, contiguous; raise ValueError if they are no batch of type codes."""
+def check_types(types: NDArray[np.int8], offsets: NDArray[np.int64]) -> None:
+    """Raise ValueError if the types are no batch of type codes."""
     if not isinstance(types, np.ndarray) or types.dtype != np.int8 or types.ndim != 1:
         raise ValueError("types: expected a vector of int8")
     check_offsets("offsets", offsets, None, types.size)
-    return np.ascontiguousarray(types)
 
 
 @team_kernel()

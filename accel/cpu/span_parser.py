@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accel.cpu.support.arguments import check_floats, check_offsets
+from accel.cpu.support.arguments import check_floats, check_offsets, contiguous
 from accel.cpu.support.kernels import kernel, row_max
 from accel.cpu.support.team import share, team_kernel
 
@@ -21,6 +21,7 @@ Float = NDArray[Any]
 Offsets = NDArray[np.int64]
 
 
+@contiguous
 def span_logz(scores: Float, offsets: Offsets) -> tuple[Float]:
     """Return the logarithm of the sum of exp(score) over all trees of each sentence, [B].
 
@@ -41,16 +42,17 @@ def span_logz(scores: Float, offsets: Offsets) -> tuple[Float]:
     """
     begins = check_spans(scores, offsets)
     logz = np.empty(len(offsets) - 1, np.float64)
-    _logz(np.ascontiguousarray(scores), np.ascontiguousarray(offsets), begins, logz)
+    _logz(scores, offsets, begins, logz)
     return (logz.astype(scores.dtype),)
 
 
+@contiguous
 def span_logz_vjp(d_out: Float, outputs: tuple[Float], scores: Float, offsets: Offsets) -> tuple[Float]:
     """Return the gradient of the scores: the probability of every label for every span, times d_out. Spec: SP-3."""
     begins = check_spans(scores, offsets)
     check_floats(logz=(outputs[0], "B"), d_out=(d_out, "B"))
     d_scores = np.empty(scores.shape, scores.dtype)
-    _marginals(np.ascontiguousarray(scores), np.ascontiguousarray(offsets), begins, d_out, d_scores)
+    _marginals(scores, offsets, begins, d_out, d_scores)
     return (d_scores,)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accel.cpu.support.arguments import check_floats, check_indices, check_offsets
+from accel.cpu.support.arguments import check_floats, check_indices, check_offsets, contiguous
 from accel.cpu.support.edges import (
     add_bias,
     add_scores,
@@ -38,6 +38,7 @@ MOST_SUMS = 16
 """Largest number of partial gradients of r."""
 
 
+@contiguous
 def sparse_attention(
     q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float,
     row_offsets: Offsets, keys: Index, relative: Index, *, rate: float = 0.0, seed: int = 0,
@@ -73,6 +74,7 @@ def sparse_attention(
     return out, lse
 
 
+@contiguous
 def sparse_attention_vjp(
     d_out: Float, outputs: tuple[Float, Float],
     q: Float, k: Float, v: Float, r: Float, content_bias: Float, position_bias: Float,
@@ -118,8 +120,8 @@ def _biases(content: Float, position: Float) -> Float:
 
 
 def _table(x: Float) -> Float:
-    """Return [N H, D] of [N, H, D], without a copy where possible."""
-    return np.ascontiguousarray(x).reshape(-1, x.shape[2])
+    """Return [N H, D] of [N, H, D], without a copy."""
+    return x.reshape(-1, x.shape[2])
 
 
 @team_kernel()

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accel.cpu.segments import CNT1, CNT2, ONT, check_types, walk
+from accel.cpu.support.arguments import contiguous
 
 
+@contiguous
 def double_closing(
     types: NDArray[np.int8], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.int8], NDArray[np.int32], NDArray[np.int64]]:
@@ -27,7 +29,7 @@ def double_closing(
     ValueError
         A type other than these three, naming sequence and position.
     """
-    types = check_types(types, offsets)
+    check_types(types, offsets)
     bad = (types < ONT) | (types > CNT1)
     if bad.any():
         where = int(np.flatnonzero(bad)[0])
@@ -43,6 +45,7 @@ def double_closing(
     return doubled, source, offsets + n_doubled[offsets]
 
 
+@contiguous
 def attend_sets(
     types: NDArray[np.int8], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:

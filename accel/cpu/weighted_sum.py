@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accel.cpu.support.arguments import check_floats, check_offsets
+from accel.cpu.support.arguments import check_floats, check_offsets, contiguous
 from accel.cpu.support.kernels import chunk_begin, exp, n_chunks, row_max
 from accel.cpu.support.rows import add, dot, row_dot, row_sum
 from accel.cpu.support.team import LEAST, share, team_kernel
@@ -20,6 +20,7 @@ Float = NDArray[Any]
 Offsets = NDArray[np.int64]
 
 
+@contiguous
 def weighted_sum(scores: Float, vectors: Float, offsets: Offsets) -> tuple[Float, Float]:
     """Return the weighted sums [C, d] of groups of rows, and the weights [P], a softmax of the scores of each group.
 
@@ -40,18 +41,18 @@ def weighted_sum(scores: Float, vectors: Float, offsets: Offsets) -> tuple[Float
     sizes = check_floats(scores=(scores, "P"), vectors=(vectors, "Pd"))
     check_offsets("offsets", offsets, None, sizes["P"])
     sums, weights = np.zeros((len(offsets) - 1, sizes["d"]), vectors.dtype), np.empty_like(scores)
-    _forward(np.ascontiguousarray(vectors), np.ascontiguousarray(scores), offsets, sums, weights, n_chunks(len(sums)))
+    _forward(vectors, scores, offsets, sums, weights, n_chunks(len(sums)))
     return sums, weights
 
 
+@contiguous
 def weighted_sum_vjp(
     d_out: Float, outputs: tuple[Float, Float], scores: Float, vectors: Float, offsets: Offsets
 ) -> tuple[Float, Float]:
     """Return the gradients of scores [P] and vectors [P, d]."""
     check_floats(scores=(scores, "P"), vectors=(vectors, "Pd"), d_out=(d_out, "Cd"))
     d_scores, d_vectors = np.empty(scores.shape, scores.dtype), np.zeros(vectors.shape, vectors.dtype)
-    tables = np.ascontiguousarray(d_out), np.ascontiguousarray(vectors)
-    _backward(*tables, outputs[1], offsets, d_scores, d_vectors, n_chunks(len(d_out)))
+    _backward(d_out, vectors, outputs[1], offsets, d_scores, d_vectors, n_chunks(len(d_out)))
     return d_scores, d_vectors
 
 

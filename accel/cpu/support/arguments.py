@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 _FLOATS = np.dtype(np.float32), np.dtype(np.float64)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def contiguous(operation: Callable[P, R]) -> Callable[P, R]:
+    """Return the operation for arrays of any layout: those that are read-only or not in C order are copied first.
+
+    Otherwise Numba would compile the kernels once more for every such layout, which takes seconds.
+    """
+
+    @wraps(operation)
+    def of_any_layout(*arguments: P.args, **options: P.kwargs) -> R:
+        return operation(*map(_in_c_order, arguments), **{name: _in_c_order(x) for name, x in options.items()})  # type: ignore[arg-type]
+
+    return of_any_layout
+
+
+def _in_c_order(x: Any) -> Any:
+    return np.array(x, order="C") if isinstance(x, np.ndarray) and not x.flags.carray else x
 
 
 def check_floats(**arguments: tuple[NDArray[Any], str]) -> dict[str, int]:

@@ -22,7 +22,7 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> Float:
 
 
 class Layers(NamedTuple):
-    """The arguments of the layers; float arrays are contiguous."""
+    """The arguments of the layers."""
 
     x: Float  # [2 P, d]
     first: Float  # [2 P, 3 d]
