@@ -181,10 +181,10 @@ def test_the_command_line_writes_files(tmp_path: Path) -> None:
 
 
 def test_labels_of_the_real_files(data_dir: Path) -> None:
-    """The labels of every tenth pair of every file are recomputed; lengths and sizes are those of the papers."""
+    """The labels of every fortieth pair of every file are recomputed; lengths and sizes are those of the papers."""
     folder = data_dir / "logical_inference"
     for n, kind in product(range(13), ("train", "test")):
-        for _, line in islice(read_lines(folder / f"{kind}{n}.xz"), 0, None, 10):
+        for _, line in islice(read_lines(folder / f"{kind}{n}.xz"), 0, None, 40):
             label, *sides = line.split("\t")
             assert relation(*(worlds(parse(side.split())) for side in sides)) == label
             assert min(12, max(sum(t in OPERATORS for t in side.split()) for side in sides)) == n

@@ -268,7 +268,7 @@ def test_with_tags(tree: Tree) -> None:
 
 @pytest.mark.parametrize("shape", ["right", "left", "unary"])
 def test_deep(shape: str) -> None:
-    depth = 50_000
+    depth = 20_000
     tree = Tree("S", (Tree("''", ('"',)),))
     for k in range(depth):
         word = Tree("N", (f"w{k}",))

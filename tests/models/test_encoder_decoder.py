@@ -29,7 +29,7 @@ from tests.fixtures.encoder_decoder_models import (
     parameters_of,
     sentences_of,
 )
-from tests.fixtures.gradient_checks import check_ten_steps
+from tests.fixtures.gradient_checks import check_steps
 from tests.fixtures.right_labels import assert_right_labels
 
 
@@ -144,7 +144,7 @@ def test_one_token_at_a_time(gate: str) -> None:
 def test_ten_steps_side_by_side(gate: str) -> None:
     """The CPU backend has the losses of the reference, whose gradients are differences."""
     config = config_of(gate, d_model=4, d_ff=3, n_layers=1, dropout=0.0, attention_dropout=0.0, relu_dropout=0.0)
-    check_ten_steps(encoder_decoder, config, parameters_of(config), batch_of([(2, 1)]))
+    check_steps(encoder_decoder, config, parameters_of(config), batch_of([(2, 1)]))
 
 
 def test_empty_batch() -> None:

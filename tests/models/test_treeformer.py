@@ -33,7 +33,7 @@ from tests.fixtures.encoder_decoder_models import (
     parameters_of,
     sentences_of,
 )
-from tests.fixtures.gradient_checks import check_ten_steps
+from tests.fixtures.gradient_checks import check_steps
 
 VARIANTS = ("paper", "released")
 
@@ -165,7 +165,7 @@ def test_ten_steps_side_by_side(variant: str) -> None:
     """The CPU backend has the losses of the reference, whose gradients are differences."""
     small = {"d_model": 4, "d_ff": 3, "n_layers": 1, "dropout": 0.0, "attention_dropout": 0.0, "relu_dropout": 0.0}
     config = config_of(variant, **small)
-    check_ten_steps(encoder_decoder, config, parameters_of(config), batch_of([(2, 1)]))
+    check_steps(encoder_decoder, config, parameters_of(config), batch_of([(2, 1)]))
 
 
 def test_parameters_of_the_paper() -> None:

@@ -87,7 +87,7 @@ def test_gradient_stop() -> None:
     """GPST-5 L1 and L2: with constant weights, L_ar does not depend on the scores; without, it does."""
     sentences = drawn_sentences(1, [5, 2, 4])
     config = replace(CONFIG, window=3, height_threshold=1.0)
-    for seed in range(20):
+    for seed in range(6):
         p = drawn_parameters(seed)
         weights = [encode(config, p, ids)[2].weights for ids in sentences]
         free, stopped = losses(config, p, sentences), losses(config, p, sentences, weights=weights)
