@@ -139,8 +139,8 @@ __device__ void node_tile_backward(
         tile_product(side + m * TILE_ROWS * s, s, s, out + m * s * d, d, [=](int r, Long u, REAL sum) {
             if (r >= count) return;
             const Long place = (m * M + tile + r) * d + u, number = (tile - begin + r) * d + u;
-            const REAL z = map_befores[place] + in_bias[m * d + u];
-            sum *= keep(seeds[m], threshold, kept, number) * erf_gelu_derivative(z);
+            sum *= keep(seeds[m], threshold, kept, number) *
+                   erf_gelu_derivative(map_befores[place] + in_bias[m * d + u]);
             wide[r * d + u] = d_befores[place] = sum;
         });
         __syncthreads();
