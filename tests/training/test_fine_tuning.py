@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +19,7 @@ from accel.tasks.sentences import batches_of
 from accel.trained.opening import open_model
 from tests.fixtures.command_line import settings, with_options
 from tests.fixtures.gpst_runs import QUICK, TASK, run_of, texts
+from tests.fixtures.killed_runs import check_killed_run
 from tests.fixtures.labelled_examples import INFERENCE, SENTIMENT
 from tests.fixtures.toy_run import metrics
 
@@ -132,21 +130,8 @@ def test_small_models_learn_their_data_by_heart_from_scratch(
 
 
 def test_a_killed_run_resumes_bit_for_bit(pretrained: Path, folder: Path, tuned: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    arguments = tuning(folder, out, "--model", "gpst", "--checkpoint", pretrained / "gpst", *TUNED)
-    program = (
-        "from accel import cli\nfrom accel.models.gpst import model as gpst\n"
-        "from tests.fixtures.toy_run import kill_at\n"
-        f"kill_at(gpst, 'loss_and_grad', 50)\ncli.main({arguments!r})"
-    )
-    root = Path(__file__).parents[2]
-    killed = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=600)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert len(metrics(out)) == 49
-    assert cli.main(["train", "--out", str(out), "--resume"]) == 0
-    assert metrics(out) == metrics(tuned)
-    for name in ("checkpoint.safetensors", "best.safetensors", "evaluation.json"):
-        assert (out / name).read_bytes() == (tuned / name).read_bytes()
+    arguments = tuning(folder, tmp_path / "run", "--model", "gpst", "--checkpoint", pretrained / "gpst", *TUNED)
+    check_killed_run(gpst, arguments, 50, tuned)
 
 
 def test_mistakes_are_named(pretrained: Path, folder: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:

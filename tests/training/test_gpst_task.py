@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from math import exp
 from pathlib import Path
@@ -27,6 +24,7 @@ from accel.training.run import METRICS
 from refimpl.gpst import losses as exact
 from tests.fixtures.command_line import Grove, settings, with_options
 from tests.fixtures.gpst_runs import TASK, run_of, texts
+from tests.fixtures.killed_runs import check_killed_run
 from tests.fixtures.toy_run import metrics
 
 __all__ = ["texts"]
@@ -93,20 +91,7 @@ def test_both_rates_rise_and_fall(trained: Path) -> None:
 
 @pytest.mark.parametrize("call", [2, 8])
 def test_a_killed_run_resumes_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
-    out = tmp_path / "run"
-    program = (
-        "from accel import cli\nfrom accel.models.gpst import model as gpst\n"
-        "from tests.fixtures.toy_run import kill_at\n"
-        f"kill_at(gpst, 'loss_and_grad', {call})\ncli.main({run_of(texts, out, '--sentence-a-line')!r})"
-    )
-    root = Path(__file__).parents[2]
-    killed = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=600)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert len(metrics(out)) == call - 1
-    assert cli.main(["train", "--out", str(out), "--resume"]) == 0
-    assert metrics(out) == metrics(trained)
-    for name in ("checkpoint.safetensors", "best.safetensors", "evaluation.json"):
-        assert (out / name).read_bytes() == (trained / name).read_bytes()
+    check_killed_run(gpst, run_of(texts, tmp_path / "run", "--sentence-a-line"), call, trained)
 
 
 def test_gpt2_learns_from_the_same_text(

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from math import exp
 from pathlib import Path
@@ -25,6 +22,7 @@ from accel.training.loop import evaluate
 from refimpl.fasttrees import stack as exact
 from refimpl.layers import cross_entropy
 from tests.fixtures.command_line import settings, with_options
+from tests.fixtures.killed_runs import check_killed_run
 from tests.fixtures.labelled_examples import INFERENCE
 from tests.fixtures.text_files import LANGUAGE_MODEL, write_text
 from tests.fixtures.toy_run import metrics
@@ -131,39 +129,16 @@ def test_the_rate_follows_the_length_of_the_batch(trained: Path) -> None:
 @pytest.mark.parametrize("call", [7, 21], ids=["before averaging", "while averaging"])
 def test_a_killed_language_model_resumes_bit_for_bit(texts: Path, trained: Path, tmp_path: Path, call: int) -> None:
     """Carried states, the position in the data, averages and results are all restored."""
-    program = (
-        "from accel import cli\nfrom accel.models.fasttrees import language_model\n"
-        "from tests.fixtures.toy_run import kill_at\n"
-        f"kill_at(language_model, 'loss_and_grad', {call})\ncli.main({text_run(texts, tmp_path / 'run')!r})"
-    )
-    root = Path(__file__).parents[2]
-    killed = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=600)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert len(metrics(tmp_path / "run")) == call - 1
-    assert cli.main(["train", "--out", str(tmp_path / "run"), "--resume"]) == 0
-    assert metrics(tmp_path / "run") == metrics(trained)
-    for name in ("checkpoint.safetensors", "best.safetensors", "evaluation.json"):
-        assert (tmp_path / "run" / name).read_bytes() == (trained / name).read_bytes()
+    check_killed_run(language_model, text_run(texts, tmp_path / "run"), call, trained)
 
 
 def test_two_rates_on_a_line_go_on_bit_for_bit(texts: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
     """A killed run with a separate rate for the embedding resumes; all of Adam's moments are restored."""
     choices = ("optimizer=adam", "schedule=linear", "warmup_steps=5", "own_rate_of=embed", "own_rate=0.2")
     more = settings((*choices, "maximum_rate=0.01", "steps=14"))
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole = tmp_path / "whole"
     assert cli.main(text_run(texts, whole, *more)) == 0
-    program = (
-        "from accel import cli\nfrom accel.models.fasttrees import language_model\n"
-        "from tests.fixtures.toy_run import kill_at\n"
-        f"kill_at(language_model, 'loss_and_grad', 10)\ncli.main({text_run(texts, killed, *more)!r})"
-    )
-    root = Path(__file__).parents[2]
-    process = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=600)
-    assert process.returncode == -signal.SIGKILL, process.stderr
-    assert cli.main(["train", "--out", str(killed), "--resume"]) == 0
-    assert metrics(killed) == metrics(whole)
-    for name in ("checkpoint.safetensors", "best.safetensors"):
-        assert (killed / name).read_bytes() == (whole / name).read_bytes()
+    check_killed_run(language_model, text_run(texts, tmp_path / "killed", *more), 10, whole)
     wrong = mistake(*text_run(texts, tmp_path / "other", *settings(("own_rate_of=x.", "own_rate=1.0"))))
     assert wrong == "own_rate_of: no parameter has a name that begins with 'x.'"
 

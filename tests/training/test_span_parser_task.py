@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +23,7 @@ from accel.training.checkpoint import read_state
 from accel.training.loop import evaluate, train
 from accel.training.settings import TrainingConfig
 from refimpl.trees import Tree, words
+from tests.fixtures.killed_runs import check_killed_run
 from tests.fixtures.span_parser_runs import READING, STRANGE, run_of, trained, treebank, write
 from tests.fixtures.toy_run import metrics
 
@@ -111,20 +109,7 @@ def test_tags_are_learned(treebank: Path, tmp_path: Path, mistake: Callable[...,
 
 @pytest.mark.parametrize("call", [20, 61])
 def test_a_killed_run_resumes_bit_for_bit(treebank: Path, trained: Path, tmp_path: Path, call: int) -> None:
-    out = tmp_path / "run"
-    program = (
-        "from accel import cli\nfrom accel.models.transformer_grammars import span_parser\n"
-        "from tests.fixtures.toy_run import kill_at\n"
-        f"kill_at(span_parser, 'loss_and_grad', {call})\ncli.main({run_of(treebank, out)!r})"
-    )
-    root = Path(__file__).parents[2]
-    killed = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=600)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert len(metrics(out)) == call - 1
-    assert cli.main(["train", "--out", str(out), "--resume"]) == 0
-    assert metrics(out) == metrics(trained)
-    for name in ("checkpoint.safetensors", "best.safetensors", "evaluation.json"):
-        assert (out / name).read_bytes() == (trained / name).read_bytes()
+    check_killed_run(span_parser, run_of(treebank, tmp_path / "run"), call, trained)
 
 
 @pytest.mark.parametrize("reading", [{}, {"encoder": "lstm", "d_affix": 1}])
