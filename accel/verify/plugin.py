@@ -17,7 +17,6 @@ CALM = [HealthCheck.too_slow, HealthCheck.data_too_large]
 SAME = {"deadline": None, "derandomize": True, "suppress_health_check": CALM}  # the same examples at every run
 settings.register_profile("quick", max_examples=8, **SAME)
 settings.register_profile("dev", max_examples=25, **SAME)
-settings.register_profile("ci", max_examples=60, **SAME)
 settings.register_profile("deep", max_examples=2000, deadline=None, print_blob=True, suppress_health_check=CALM)
 settings.load_profile("dev")
 
