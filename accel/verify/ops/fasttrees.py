@@ -194,8 +194,7 @@ STEPS = (
 def distance_cases(draw: Callable) -> Case:
     regime, seed = draw(regimes), draw(seeds)
     lengths = draw(lengths_of_sequences, label="lengths")
-    if draw(st.integers(0, 4), label="long") == 4:
-        lengths.append(60)
+    lengths += draw(st.sampled_from([[], [5], [8], [60]]), label="longer")
     examples = [{"distances": floats(regime, seed + i, n)} for i, n in enumerate(lengths)]
     return Case({"split": draw(st.sampled_from(["biased", "unbiased"]), label="split")}, examples)
 
