@@ -65,6 +65,11 @@ def test_layouts_change_nothing(operation: Op, change: Callable[[Any], Any]) -> 
             np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-12)
 
 
+def test_every_operation_takes_all_layouts() -> None:
+    names = [name for op in OPS for name in (op.name, f"{op.name}_vjp") if hasattr(cpu, name)]
+    assert len(names) > 40 and [name for name in names if not hasattr(getattr(cpu, name), "__wrapped__")] == []
+
+
 @pytest.mark.parametrize("change", LAYOUTS)
 def test_biases_of_several_heads(change: Callable[[Any], Any]) -> None:
     draw, n = np.random.default_rng(0), 5
