@@ -175,7 +175,7 @@ def test_real_text(
 ) -> None:
     path = data_dir / file
     sentences = list(read_documents(path, **options))
-    vocabulary = build_of_words((s.words for s in sentences[::5]), "sentencepiece", 3000)
+    vocabulary = build_of_words((s.words for s in sentences), "sentencepiece", 3000)
     text = load_documents(path, vocabulary, tmp_path, **options)
     assert (len(text.lines), len(text.documents) - 1) == counts
     assert text.begins_word.sum() == sum(len(s.words) for s in sentences)
