@@ -98,7 +98,7 @@ class Brackets:
                 elif drop_tags:
                     parent.children.append(word)
                 else:
-                    parent.children.append(Tree(_cut(tag) if drop_function_tags else tag, (word,)))
+                    parent.children.append(Tree(cut_label(tag) if drop_function_tags else tag, (word,)))
                 continue
             tree = None
             if tag:
@@ -151,7 +151,7 @@ class Brackets:
         if is_tag and drop_tags and stack and stack[-1].label:
             stack[-1].children.append(children[0])
             return None
-        tree = Tree(_cut(label) if drop_function_tags else label, tuple(children)) if label else children[0]
+        tree = Tree(cut_label(label) if drop_function_tags else label, tuple(children)) if label else children[0]
         if stack:
             stack[-1].children.append(tree)
             return None
@@ -247,6 +247,10 @@ def _changed(tree: Tree, brackets: Brackets) -> Tree | None:
 
 
 @cache
-def _cut(label: str) -> str:
-    """Return a label without its function tags."""
+def cut_label(label: str) -> str:
+    """Return a label without its function tags, as in `without_function_tags`.
+
+    >>> cut_label("NP-SBJ-1"), cut_label("-LRB-")
+    ('NP', '-LRB-')
+    """
     return label if label.startswith("-") else re.split("[-=#]", label)[0] or label

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accel.data.corpora.treebank import read_sentences, tags
-from accel.data.files.brackets import without_function_tags, without_preterminals
+from accel.data.files.brackets import cut_label, without_preterminals
 from accel.data.files.lines import LineError
 from refimpl.trees import Tree, spans, words
 
@@ -56,8 +56,8 @@ def filtered(tree: Tree, *, digits: bool = False) -> GoldSentence | None:
     return GoldSentence(
         lowered if digits else [re.sub("[0-9]+", "N", word) for word in lowered],
         [
-            (label, n_kept_before[i], n_kept_before[j + 1] - 1)
-            for label, i, j in spans(without_function_tags(without_preterminals(tree)))
+            (cut_label(label), n_kept_before[i], n_kept_before[j + 1] - 1)
+            for label, i, j in spans(without_preterminals(tree))
             if n_kept_before[i] < n_kept_before[j + 1]
         ],
     )
@@ -84,8 +84,10 @@ def read_gold(path: str | Path, convention: str = "wsj") -> Iterator[GoldSentenc
         raise ValueError(f"unknown convention {convention!r}: choose one of {', '.join(CONVENTIONS)}")
     empty = True
     for tree, line, *_ in read_sentences(path):
-        plain = GoldSentence(words(tree), spans(without_function_tags(tree)))
-        gold = plain if convention == "plain" else filtered(tree, digits=convention == "kim")
+        if convention == "plain":
+            gold = GoldSentence(words(tree), [(cut_label(label), i, j) for label, i, j in spans(tree)])
+        else:
+            gold = filtered(tree, digits=convention == "kim")
         if gold is None:
             raise LineError(path, line, "not every word has a part-of-speech tag (the convention plain needs none)")
         if gold.words and (convention != "wsj10" or len(gold.words) <= SHORT):
