@@ -248,7 +248,7 @@ def _changed(tree: Tree, brackets: Brackets) -> Tree | None:
 
 @cache
 def cut_label(label: str) -> str:
-    """Return a label without its function tags, as in `without_function_tags`.
+    """Return a label without its function tags, as `without_function_tags` cuts it. Spec: TREE-6.
 
     >>> cut_label("NP-SBJ-1"), cut_label("-LRB-")
     ('NP', '-LRB-')
