@@ -90,9 +90,9 @@ def test_a_training_by_few_graphs_is_the_training(gpu: ModuleType) -> None:
             config, training = config_of(network_dropout=0.1), TrainingConfig(steps=20, warmup_steps=2, seed=7)
             run = start(gpu, gpst, config, training, serial(), "", gpst.initialise(config, 3))
             run.graphs = new_graphs(run) if form.graphs else None
-            results.append(([make_step(run, batch) for batch in batches_of(gpu, drawn(100), 2)], run))
+            results.append(([make_step(run, batch) for batch in batches_of(gpu, drawn(60), 2)], run))
     (plain, _), (replayed, run) = results
-    assert 1 <= len(run.graphs.graphs) <= 3 and len(plain) > 9
+    assert 1 <= len(run.graphs.graphs) <= 3 and len(plain) > 5
     for one, other in zip(replayed, plain, strict=True):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
         assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-4)
