@@ -23,13 +23,16 @@ def contiguous(operation: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(operation)
     def of_any_layout(*arguments: P.args, **options: P.kwargs) -> R:
-        return operation(*map(_in_c_order, arguments), **{name: _in_c_order(x) for name, x in options.items()})  # type: ignore[arg-type]
+        named: Any = {name: _in_c_order(x) for name, x in options.items()}
+        return operation(*map(_in_c_order, arguments), **named)
 
     return of_any_layout
 
 
 def _in_c_order(x: Any) -> Any:
-    return np.array(x, order="C") if isinstance(x, np.ndarray) and not x.flags.carray else x
+    if not isinstance(x, np.ndarray):
+        return x
+    return np.asarray(x) if x.flags.carray else np.array(x, order="C")
 
 
 def check_floats(**arguments: tuple[NDArray[Any], str]) -> dict[str, int]:
