@@ -1,12 +1,14 @@
-"""How programs of the examples end: with one line where their user got something wrong."""
+"""How programs of the examples end: with one line where they are interrupted or their user got something wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from signal import SIGTERM
 
 import pytest
 
+from accel.training.signals import Stopped
 from examples.fasttrees import logic
 from examples.gpst import measure
 from examples.program import run_program
@@ -29,6 +31,26 @@ def test_mistakes_end_with_one_line() -> None:
         run_program(Path("nowhere").read_text)
     with pytest.raises(KeyError):  # an error of the program itself is not caught
         run_program({}.popitem)
+
+
+@pytest.mark.parametrize(
+    ("stop", "line", "status"),
+    [
+        (Stopped("stopped: step 3 of 9 is saved in r", SIGTERM, is_saved=True),
+         "stopped: step 3 of 9 is saved in r; run the same command again to continue\n", 143),
+        (Stopped("interrupted"), "interrupted\n", 130),
+        (KeyboardInterrupt(), "interrupted\n", 130),
+    ],
+)  # fmt: skip
+def test_an_interruption_ends_with_one_line(
+    stop: KeyboardInterrupt, line: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        raise stop
+
+    with pytest.raises(SystemExit) as end:
+        run_program(interrupted)
+    assert end.value.code == status and capsys.readouterr().err == line
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
