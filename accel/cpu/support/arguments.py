@@ -23,8 +23,8 @@ def contiguous(operation: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(operation)
     def of_any_layout(*arguments: P.args, **options: P.kwargs) -> R:
-        named: Any = {name: _in_c_order(x) for name, x in options.items()}
-        return operation(*map(_in_c_order, arguments), **named)
+        keywords: Any = {name: _in_c_order(x) for name, x in options.items()}
+        return operation(*map(_in_c_order, arguments), **keywords)
 
     return of_any_layout
 
