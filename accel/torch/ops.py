@@ -57,9 +57,8 @@ def tensors_of(ops: Any, arrays: Sequence[Any], given: Sequence[Any]) -> tuple[T
     """Return arrays as tensors in the same memory; one that is among `given`, or comes again, is copied first."""
     tensors, seen_ids = [], {id(x) for x in given}
     for x in arrays:
-        y = x.copy() if id(x) in seen_ids else ops.xp.ascontiguousarray(x)
+        tensors.append(torch.from_dlpack(x.copy() if id(x) in seen_ids else ops.xp.ascontiguousarray(x)))
         seen_ids.add(id(x))
-        tensors.append(torch.from_dlpack(y))
     return tuple(tensors)
 
 
