@@ -50,7 +50,7 @@ def array_of(ops: Any, name: str, x: Any, device: torch.device) -> Any:
     if x.is_floating_point() and x.dtype not in (torch.float32, torch.float64):
         raise ValueError(f"{name}: {x.dtype}, expected float32 or float64: call .float(), or leave autocast")
     data = x.detach().contiguous()
-    return data.numpy() if device.type == "cpu" else ops.xp.from_dlpack(data)  # NumPy 2.0 makes it read-only
+    return data.numpy() if device.type == "cpu" else ops.xp.from_dlpack(data)  # NumPy 2.0's are read-only
 
 
 def tensors_of(ops: Any, arrays: Sequence[Any], given: Sequence[Any]) -> tuple[Tensor, ...]:
