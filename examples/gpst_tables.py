@@ -17,7 +17,7 @@ from examples.gpst.measure import NO_SYNC, TIES, WAYS
 from examples.markdown import less, spread, table, verdict, with_interval
 from examples.queue_tables import NOT_RUN, OF_RUN, Run, of_run
 
-SIZES = {"gpst_small": "small", "gpst": "larger"}
+SIZES = {"gpst_small": "small", "gpst_longer": "longer", "gpst": "larger"}
 MODELS = {"gpst": "GPST", "gpt2": "GPT-2"}
 TREEBANKS = {"wsj": "WSJ", "tg_example": "tg_example"}
 SYNC = "left-to-right"

@@ -6,7 +6,7 @@ Hours are core hours, estimated from the time of a step on a busy two-core machi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from examples.language_model_runs import LANGUAGE_MODELS, WSJ, language_model
 from examples.queue_commands import SEEDS, Run, of_text, of_trees, options_of, settings, train, trees
@@ -161,14 +161,17 @@ class Size:
 
 # The small size is that of examples/gpst, with its recipe. Steps were chosen by their time: a million tokens of each
 # text, so that a GPST takes half a core hour, measuring included, and a GPT-2 a tenth. The small GPT-2 has as many
-# parameters as the GPST (1.93 and 1.97 million), the larger one as many layers.
+# parameters as the GPST (1.93 and 1.97 million), the larger one as many layers. "Longer" is the small size with almost
+# thirteen million tokens of prose, about as many as the larger models see.
+SMALL = Size(
+    "--vocabulary-size 4000 --max-tokens 256 --batch-size 4",
+    {"d_model": 128, "n_heads": 4, "type_layers": 1, "token_layers": 2, "d_compose": 64, "dropout": 0,
+     "network_dropout": 0, "maximum_rate": 2e-3, "validate_every": 500},
+    {"token_layers": 6}, 1000, 800,
+)  # fmt: skip
 SIZES = {
-    "gpst_small": Size(
-        "--vocabulary-size 4000 --max-tokens 256 --batch-size 4",
-        {"d_model": 128, "n_heads": 4, "type_layers": 1, "token_layers": 2, "d_compose": 64, "dropout": 0,
-         "network_dropout": 0, "maximum_rate": 2e-3, "validate_every": 500},
-        {"token_layers": 6}, 1000, 800,
-    ),
+    "gpst_small": SMALL,
+    "gpst_longer": replace(SMALL, steps=12_500, recipe=SMALL.recipe | {"validate_every": 1250}),
     "gpst": Size(
         "--max-tokens 512 --batch-size 4", {"maximum_rate": 1e-3, "validate_every": 500}, {}, 6300, 1314
     ),
@@ -245,12 +248,14 @@ SECONDS = {
     "tg": 0.19, "txl_cc": 0.26, "txl_terminals": 0.15,
     "logic fasttrees": 0.3, "logic conv_fasttrees": 0.25, "logic on_lstm": 0.34, "logic faster_fasttrees": 0.07,
     "logic lstm": 0.24, "cogs transformer": 0.28, "cogs treeformer": 0.32,
-    "gpst_small gpst": 0.47, "gpst_small induction": 0.58, "gpst_small gpt2": 0.18,
+    **{f"{size} {run}": seconds for run, seconds in (("gpst", 0.47), ("induction", 0.58), ("gpt2", 0.18))
+       for size in ("gpst_small", "gpst_longer")},
     "gpst gpst": 2.5, "gpst induction": 1.2, "gpst gpt2": 0.9,
 }  # fmt: skip
 """Seconds of a training step."""
 MEASURED = {
-    "gpst_small gpst": 0.25, "gpst_small gpt2": 0.05, "gpst gpst": 0.5, "gpst gpt2": 0.1,
+    "gpst_small gpst": 0.25, "gpst_small gpt2": 0.05, "gpst_longer gpst": 0.25, "gpst_longer gpt2": 0.05,
+    "gpst gpst": 0.5, "gpst gpt2": 0.1,
 }  # fmt: skip
 """Hours that `examples.gpst.measure` takes, and the reading of the text."""
 
@@ -280,5 +285,6 @@ RUNS = (
     *(language_model(kind, seed, "small") for seed in SEEDS for kind in LANGUAGE_MODELS["small"].hours),
     *table_1("silver", seeds=SEEDS[1:]),
     *(cogs(kind, seed) for seed in SEEDS for kind in ("transformer", "treeformer")),
+    *(gpst(model, seed, "gpst_longer") for seed in SEEDS for model in ("gpst", "gpt2")),
     *(gpst(model) for model in ("gpst", "gpt2")),
 )
