@@ -17,7 +17,8 @@ from examples.gpst.measure import NO_SYNC, TIES, WAYS
 from examples.markdown import less, spread, table, verdict, with_interval
 from examples.queue_tables import NOT_RUN, OF_RUN, Run, of_run
 
-SIZES = {"gpst_small": "small", "gpst_longer": "longer", "gpst": "larger"}
+LONGER = "gpst_longer"
+SIZES = {"gpst_small": "small", LONGER: "longer", "gpst": "larger"}
 MODELS = {"gpst": "GPST", "gpt2": "GPT-2"}
 TREEBANKS = {"wsj": "WSJ", "tg_example": "tg_example"}
 SYNC = "left-to-right"
@@ -92,6 +93,18 @@ def syntax(runs: Sequence[Run]) -> str:
 HEAD = (*CIRCUITS, "mean of circuits", *(f"BLiMP, ties {worth}" for worth in TIES), "perplexity")
 
 
+def one_tree(runs: Sequence[Run]) -> str:
+    """Return the perplexity by one tree, and summed over the parses of a search, beside GPT-2's on the same lines."""
+    rows = []
+    measured = [_figures(run, "one_tree") for run in _of(runs, LONGER, "one_tree")]
+    for model, title in MODELS.items():
+        of_model = [content[model] for content in measured]
+        cells = (spread([one[name] for one in of_model if name in one], 1) for name in ("apart", "apart, summed"))
+        lines = f"{measured[0]['sentences']:,}" if measured else ""
+        rows.append((SIZES[LONGER], title, *(cells if measured else (NOT_RUN, "")), lines, str(len(measured))))
+    return table(("size", "model", "one tree", "sum over parses", "sentences", "seeds"), rows, n_names=2)
+
+
 def trainings(runs: Sequence[Run]) -> str:
     """Return the steps and the price of every run, and whether its last validation was its best one."""
     rows = []
@@ -152,5 +165,6 @@ def _columns(runs: Sequence[Run]) -> list[list[float]]:
 
 
 TABLES_OF_GPST: dict[str, Callable[[Sequence[Run]], str]] = {
-    "gpst_trees": trees, "gpst_differences": differences, "gpst_syntax": syntax, "gpst_trainings": trainings,
+    "gpst_trees": trees, "gpst_differences": differences, "gpst_syntax": syntax, "gpst_one_tree": one_tree,
+    "gpst_trainings": trainings,
 }  # fmt: skip

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from examples.gpst_runs import SIZES, gpst
 from examples.language_model_runs import LANGUAGE_MODELS, language_model
 from examples.queue_commands import SEEDS, Run, of_trees, settings, train, trees
-from examples.queue_runs import CELLS, GRAMMARS, LOGIC_STEPS, SIZES, TREEBANKS, cogs, gpst, logic
+from examples.queue_runs import CELLS, GRAMMARS, LOGIC_STEPS, TREEBANKS, cogs, logic
 
 GRAMMAR_STEPS = 20_000
 LANGUAGE_MODEL_STEPS = LANGUAGE_MODELS["medium"].epochs * 1382

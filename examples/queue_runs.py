@@ -6,13 +6,12 @@ Hours are core hours, estimated from the time of a step on a busy two-core machi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from examples.language_model_runs import LANGUAGE_MODELS, WSJ, language_model
-from examples.queue_commands import SEEDS, Run, of_text, of_trees, options_of, settings, train, trees
+from examples.gpst_runs import gpst, one_tree
+from examples.language_model_runs import LANGUAGE_MODELS, language_model
+from examples.queue_commands import SEEDS, Run, of_text, of_trees, settings, train, trees
 
-GOLD = {"wsj": WSJ, "tg_example": of_trees("tg_example")[2]}
-"""Gold trees that induced trees are compared with."""
 TREEBANKS = Run(
     "treebanks", "treebanks", 0.01,
     ("examples.transformer_grammars.free_treebanks --craft {data}/craft --tg-example {data}/tg_example "
@@ -146,66 +145,7 @@ def cogs(kind: str, seed: int) -> Run:
                seed=seed, task="treeformer/cogs_30000_steps", model=kind)  # fmt: skip
 
 
-# 5. GPST on Standard Ebooks, and GPT-2 beside it. As in the paper, trees are those of a model that is trained further
-# on the words of the Penn Treebank, each sentence by itself; the pre-trained one judges sentences.
-@dataclass(frozen=True)
-class Size:
-    """Sizes and steps of a GPST, and of a GPT-2 beside it."""
-
-    words: str  # of the pre-training
-    recipe: dict[str, object]
-    of_gpt2: dict[str, object]
-    steps: int
-    induction_steps: int
-
-
-# The small size is that of examples/gpst, with its recipe. Steps were chosen by their time: a million tokens of each
-# text, so that a GPST takes half a core hour, measuring included, and a GPT-2 a tenth. The small GPT-2 has as many
-# parameters as the GPST (1.93 and 1.97 million), the larger one as many layers. "Longer" is the small size with almost
-# thirteen million tokens of prose, about as many as the larger models see.
-SMALL = Size(
-    "--vocabulary-size 4000 --max-tokens 256 --batch-size 4",
-    {"d_model": 128, "n_heads": 4, "type_layers": 1, "token_layers": 2, "d_compose": 64, "dropout": 0,
-     "network_dropout": 0, "maximum_rate": 2e-3, "validate_every": 500},
-    {"token_layers": 6}, 1000, 800,
-)  # fmt: skip
-SIZES = {
-    "gpst_small": SMALL,
-    "gpst_longer": replace(SMALL, steps=12_500, recipe=SMALL.recipe | {"validate_every": 1250}),
-    "gpst": Size(
-        "--max-tokens 512 --batch-size 4", {"maximum_rate": 1e-3, "validate_every": 500}, {}, 6300, 1314
-    ),
-}  # fmt: skip
-
-
-def gpst(model: str, seed: int = 0, size: str = "gpst") -> Run:
-    of_size = SIZES[size]
-    files, induced = of_text("standard_ebooks", "{}"), of_text("ptb_lm", "ptb.{}")[:2]
-    suites, pairs = "{data}/syntaxgym/test_suites_json.tar.xz", "{data}/blimp/blimp_data.tar.xz"
-    reading = f"--sentence-a-line --long-sentences cut --cache {{runs}}/{size}/cache"
-    more = of_size.of_gpt2 if model == "gpt2" else {}
-    recipe = settings(checkpoint_every=100, **(of_size.recipe | more))
-    words = f"--task gpst --model {model} --seed {seed} {reading} {of_size.words}"
-    commands = train(f"{words} --steps {of_size.steps} {options_of(files)} {recipe}")
-    measure = (
-        f"examples.gpst.measure --checkpoint {{run}} --suites {suites} --blimp {pairs} --out {{run}}/measured.json"
-    )
-    hours = of_size.steps * SECONDS[f"{size} {model}"] / 3600
-    if model == "gpst":
-        recipe = settings(maximum_rate=1e-3, validate_every=of_size.induction_steps // 2, checkpoint_every=100)
-        commands += (
-            f"accel.cli train --resume --out {{run}}/induction --task gpst --checkpoint {{run}} --seed {seed} "
-            f"{reading} --steps {of_size.induction_steps} {options_of(induced)} {recipe}",
-        )
-        measure += "".join(f" --gold {name}={path}" for name, path in GOLD.items()) + " --induction {run}/induction"
-        hours += of_size.induction_steps * SECONDS[f"{size} induction"] / 3600
-    data = (*files, *(induced if model == "gpst" else ()), *(GOLD.values() if model == "gpst" else ()), suites, pairs)
-    return Run(f"{size}/{model}-{seed}", "GPST, Tables 3 and 4", hours + MEASURED[f"{size} {model}"],
-               (*commands, measure), data, ("treebanks",) if model == "gpst" else (), seed,
-               ("{run}/evaluation.json", "{run}/measured.json"))  # fmt: skip
-
-
-# 6. Analyses of Transformer Grammars: regressions of Table 1's models of CRAFT, and small models of tg_example.
+# 5. Analyses of Transformer Grammars: regressions of Table 1's models of CRAFT, and small models of tg_example.
 PARSED = Run(
     "tg_example/parsed", "Transformer Grammars, analyses", 0.05,
     (f"accel.cli propose --checkpoint {{best}} --trees {of_trees('tg_example')[2]} --out {{run}}.trees",),
@@ -248,16 +188,8 @@ SECONDS = {
     "tg": 0.19, "txl_cc": 0.26, "txl_terminals": 0.15,
     "logic fasttrees": 0.3, "logic conv_fasttrees": 0.25, "logic on_lstm": 0.34, "logic faster_fasttrees": 0.07,
     "logic lstm": 0.24, "cogs transformer": 0.28, "cogs treeformer": 0.32,
-    **{f"{size} {run}": seconds for run, seconds in (("gpst", 0.47), ("induction", 0.58), ("gpt2", 0.18))
-       for size in ("gpst_small", "gpst_longer")},
-    "gpst gpst": 2.5, "gpst induction": 1.2, "gpst gpt2": 0.9,
 }  # fmt: skip
 """Seconds of a training step."""
-MEASURED = {
-    "gpst_small gpst": 0.25, "gpst_small gpt2": 0.05, "gpst_longer gpst": 0.25, "gpst_longer gpt2": 0.05,
-    "gpst gpst": 0.5, "gpst gpt2": 0.1,
-}  # fmt: skip
-"""Hours that `examples.gpst.measure` takes, and the reading of the text."""
 
 
 def table_1(kind: str, seeds: Sequence[int] = SEEDS) -> tuple[Run, ...]:
@@ -285,6 +217,10 @@ RUNS = (
     *(language_model(kind, seed, "small") for seed in SEEDS for kind in LANGUAGE_MODELS["small"].hours),
     *table_1("silver", seeds=SEEDS[1:]),
     *(cogs(kind, seed) for seed in SEEDS for kind in ("transformer", "treeformer")),
-    *(gpst(model, seed, "gpst_longer") for seed in SEEDS for model in ("gpst", "gpt2")),
+    *(
+        run
+        for seed in SEEDS
+        for run in (*(gpst(model, seed, "gpst_longer") for model in ("gpst", "gpt2")), one_tree("gpst_longer", seed))
+    ),
     *(gpst(model) for model in ("gpst", "gpt2")),
 )

@@ -21,6 +21,7 @@ from accel.models.gpst import model as gpst
 from accel.search.word_level import Limits, surprisals
 from accel.tasks.numbers import at_least
 from accel.trained.opening import Model
+from accel.trained.words import encode_words, joined
 from examples.commands import grove, write_sentences
 
 SETTINGS = (
@@ -90,14 +91,16 @@ def apart(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], bea
 
     For GPST there are two bounds: one of the induced trees alone, and a lower one, summed over the parses of a search.
     """
-    ids = [model.vocabulary.encode_words(words) for words in sentences]
+    pieces = [encode_words(model, words, generated=True) for words in sentences]
+    ids, n_words = [joined(sentence) for sentence in pieces], sum(map(len, sentences))
+    begins_word = np.array([not k for sentence in pieces for word in sentence for k in range(len(word))])
     offsets, tokens = np.cumsum([0, *map(len, ids)]), np.concatenate(ids).astype(np.int32)
-    contexts = np.arange(len(offsets))
-    xp = ops.xp
-    batch = SentencesBatch(xp.asarray(tokens), xp.ones(len(tokens), bool), xp.asarray(offsets), contexts, len(tokens))
+    xp, contexts = ops.xp, np.arange(len(offsets))
+    arrays = (xp.asarray(x) for x in (tokens, begins_word, offsets))
+    batch = SentencesBatch(*arrays, contexts, len(tokens))
     logps, _ = gpst.token_logps(ops, model.config, model.parameters, batch)
-    bound = exp(-float(logps.sum(dtype=np.float64)) / len(tokens))
+    bound = exp(-float(logps.sum(dtype=np.float64)) / n_words)
     if model.config.model != "gpst":
         return {"apart": bound}
     bits = surprisals(ops, model, ids, Limits(beam, one_pool=True), batch_size=16)
-    return {"apart": bound, "apart, summed": 2.0 ** (sum(map(sum, bits)) / len(tokens))}
+    return {"apart": bound, "apart, summed": 2.0 ** (sum(map(sum, bits)) / n_words)}

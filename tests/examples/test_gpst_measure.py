@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+import accel
 from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.evalb import with_tags
 from accel.evaluation.induced_f1 import BASELINES
 from accel.evaluation.syntaxgym import circuit_of
+from accel.scoring.surprisals import bits_of_words
+from accel.trained.opening import open_model
 from examples.commands import grove
-from examples.gpst import measure
+from examples.gpst import measure, one_tree
 from refimpl.trees import words
 from tests.fixtures.command_line import settings
 from tests.fixtures.gpst_runs import TINY
@@ -102,3 +105,19 @@ def test_trees_need_a_model(material: dict[str, Path], tmp_path: Path, capsys: p
             asked(material, tmp_path / "measured.json", "gpst", *more)
     error = capsys.readouterr().err
     assert "--gold: measures the trees of the model of --induction" in error and "give NAME=TREEBANK" in error
+
+
+def test_one_tree_and_the_sum_over_parses(material: dict[str, Path], tmp_path: Path) -> None:
+    """Pieces of a word are one word; a line that is longer than a context is left out."""
+    text, out = tmp_path / "text", tmp_path / "new" / "out.json"
+    text.write_text("the dog sleeps\n\nthe cats see the dog\n" + "the dog " * 150 + "\n")
+    models = ("--gpst", material["gpst"], "--gpt2", material["gpt2"])
+    content = one_tree.main([str(word) for word in (*models, "--text", text, "--out", out, "--beam", 42)])
+    assert json.loads(out.read_text()) == content
+    assert (content["sentences"], content["words"], content["of"], content["beam"]) == (2, 8, 3, 42)
+    assert content["gpst"]["apart"] > content["gpst"]["apart, summed"] > 1 < content["gpt2"]["apart"]
+    model = open_model(accel.load("cpu"), material["gpt2"])
+    bits = bits_of_words(
+        accel.load("cpu"), model, [line.split() for line in ("the dog sleeps", "the cats see the dog")]
+    )
+    assert content["gpt2"]["apart"] == pytest.approx(2 ** (sum(map(sum, bits)) / 8), rel=1e-5)

@@ -8,7 +8,7 @@ from accel.evaluation.induced_f1 import BASELINES
 from accel.evaluation.induction import ORACLE
 from accel.evaluation.syntaxgym import CIRCUITS
 from examples.gpst.measure import NO_SYNC, STORED, TIES, WAYS
-from examples.gpst_tables import MODELS, SIZES, differences, syntax, trainings, trees
+from examples.gpst_tables import LONGER, MODELS, SIZES, differences, one_tree, syntax, trainings, trees
 from examples.queue_runs import RUNS
 
 N = 20  # sentences
@@ -45,7 +45,7 @@ SEEDS = [run(model, seed) for model in MODELS for seed in range(3)]
 
 def test_runs_of_the_tables_are_in_the_queue() -> None:
     names = {name.rpartition("-")[0] for one in RUNS if (name := one.name).startswith("gpst")}
-    assert names == {f"{size}/{model}" for size in SIZES for model in MODELS}
+    assert names == {f"{size}/{model}" for size in SIZES for model in MODELS} | {f"{LONGER}/one_tree"}
 
 
 def test_trees() -> None:
@@ -74,12 +74,21 @@ def test_syntax() -> None:
     assert small[:3] == ["small", "GPST", "61.0 ± 1.0"] and small[-2:] == ["91.0 ± 1.0", "3"]
     assert small[8:12] == ["61.0 ± 1.0", *["36.0 ± 1.0"] * 3] and gpt2[2] == "51.0 ± 1.0"
     assert difference[1] == "GPST less GPT-2 (p)" and difference[2].startswith("+10.0 (0.0")
-    assert [row[2] for row in larger] == ["not run: `make results DATA=data`"] * 2
+    assert [row[2] for row in larger] == ["not run: `make results DATA=data`"] * 4
     assert paper[8] == "73.41" and paper_gpt2[8] == "66.62"
     assert {len(row) for row in rows(syntax(SEEDS))} == {len(small)}
+
+
+def test_one_tree() -> None:
+    measured = {"gpst": {"apart": 40.0, "apart, summed": 30.0}, "gpt2": {"apart": 20.0}, "sentences": 500}
+    figures = {"gpst_longer/one_tree-0/one_tree.json": measured}
+    assert rows(one_tree([{"name": "gpst_longer/one_tree-0", "figures": figures}])) == [
+        ["longer", "GPST", "40.0", "30.0", "500", "1"], ["longer", "GPT-2", "20.0", "", "500", "1"],
+    ]  # fmt: skip
+    assert [row[2:] for row in rows(one_tree(SEEDS))] == [["not run: `make results DATA=data`", "", "", "0"]] * 2
 
 
 def test_trainings() -> None:
     table = rows(trainings(SEEDS))
     assert table[0] == ["small", "GPST", "0", "4.0000", "2", "yes", "4.8", "0.25", "0000000"]
-    assert len(table) == 8 and table[-1][3] == "not run: `make results DATA=data`"
+    assert len(table) == 10 and table[-1][3] == "not run: `make results DATA=data`"
