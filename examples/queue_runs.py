@@ -118,6 +118,19 @@ def measured(kind: str, seed: int) -> Run:
                (*parsers, *models), seed, (f"{kind}/*-{seed}/result.json",), after=previous)  # fmt: skip
 
 
+# The paper's variants of a Transformer Grammar, on the validation trees: small models, all in one run.
+def variants(kind: str) -> Run:
+    sizes = settings(d_model=64, d_ff=256, n_layers=4, maximum_rate=0.003)
+    command = (
+        f"examples.measure --data {{runs}}/treebanks/{kind} --out {{run}} --variants distinct,shift,linear "
+        f"--split valid --models tg --seeds {len(SEEDS)} --steps 3000 --sentences 200 --number 100 --beam 0 --draws 0 "
+        f"--parser {{best}} {sizes}"
+    )
+    parsers = tuple(f"{kind}/parser-{name}" for name in OF_KIND[kind])
+    return Run(f"{kind}/variants", "Transformer Grammars, Table 2", 1.0, (command,), of_trees(kind), parsers,
+               figures=("{run}/*/result-valid.json",))  # fmt: skip
+
+
 # 3. FastTrees, Table 2: the sizes and epochs of the released code.
 def logic(kind: str, seed: int) -> Run:
     words = f"--task logic --model {kind} --seed {seed} --epochs {LOGIC_EPOCHS} --data {{data}}/logical_inference"
@@ -202,6 +215,7 @@ RUNS = (
     TREEBANKS,
     *parsers("tg_example"),
     *table_1("tg_example"),
+    variants("tg_example"),
     *(gpst(model, seed, "gpst_small") for seed in SEEDS for model in ("gpst", "gpt2")),
     *(logic(kind, 0) for kind in CELLS),
     window(5),
