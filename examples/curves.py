@@ -68,7 +68,7 @@ def _add(groups: dict[str, Group], folder: str, name: str, content: Mapping[str,
     elif folder == "cogs":
         key, group = folder, Group("COGS", "validation loss, nats a symbol", logarithmic=True)
         title, measure = CHARTS[model], "validation_loss"
-    elif folder in SIZES:
+    elif folder in SIZES and model in MODELS:
         title, measure = MODELS[model], "validation_loss"
         key, group = f"{folder}-{model}", Group(f"{title}, {SIZES[folder]}", "validation loss, nats an event")
     else:

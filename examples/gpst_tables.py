@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import sqrt
 from statistics import fmean, stdev
 from typing import Any
@@ -138,6 +138,20 @@ def _difference(parts: Sequence[dict[str, Any]], one: str, other: str) -> Interv
     """Return the mean difference of F1; sentences are paired, and each has the mean of the seeds."""
     first, second = (np.mean([part["of_sentences"][kind] for part in parts], axis=0) for kind in (one, other))
     return bootstrap_interval((first - second).tolist())
+
+
+def sync_verdicts(runs: Sequence[Run]) -> Iterator[tuple[str, str, list[Run], Interval]]:
+    """Yield for every treebank its name, the size of the longest trainings, these, and the gain in F1 by sync.
+
+    The interval is over the seeds or, if there is one seed, over the sentences.
+    """
+    trained = {size: of_size for size in SIZES if (of_size := _of(runs, size, "gpst"))}
+    if trained:
+        size, of_size = list(trained.items())[-1]
+        for name, title in TREEBANKS.items():
+            parts = [_figures(run, "measured")[f"trees {name}"] for run in of_size]
+            difference = _over_seeds if len(parts) > 1 else _difference
+            yield title, size, of_size, difference(parts, SYNC, NO_SYNC)
 
 
 def _over_seeds(parts: Sequence[dict[str, Any]], one: str, other: str) -> Interval:

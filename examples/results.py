@@ -121,9 +121,9 @@ def page(
         elif kind == "curves":
             content = curves.links(results, of_queue)
         elif kind == "verdicts":
-            content = verdicts(name, results, of_tasks)
+            content = verdicts(name, results, of_tasks, of_queue)
         elif kind == "decided":
-            content = decided(results, of_tasks)
+            content = decided(results, of_tasks, of_queue)
         else:
             content = TABLES[kind]([result for result in results if not name or result["experiment"] == name])
         return f"<!-- table {match[1]} -->\n{content}\n<!-- end -->"

@@ -21,7 +21,9 @@ import numpy as np
 
 from accel.evaluation.significance import Interval, interval_of_means, welch
 from examples.fasttrees.answers import right_of
+from examples.gpst_tables import sync_verdicts
 from examples.markdown import normal, table, verdict, with_interval
+from examples.queue_tables import Run
 from examples.result_files import ESTIMATED, NAMES, PAPER, Result, grouped, of_documents, split_of
 from examples.result_files import value_of as value_of_grammar
 from examples.scores import item_differences
@@ -33,7 +35,10 @@ Answers = Mapping[str, str]
 """1 or 0 for each item of SyntaxGym's suites, - for one that was skipped."""
 HEAD = ("in the paper", "its order", "training", "difference (95 % interval)", "seeds", "steps",
         "still improving", "verdict")  # fmt: skip
-TITLES = {"transformer_grammars": "Transformer Grammars", "fasttrees": "FastTrees", "treeformer": "Treeformer"}
+TITLES = {
+    "transformer_grammars": "Transformer Grammars", "fasttrees": "FastTrees", "treeformer": "Treeformer",
+    "gpst": "GPST",
+}  # fmt: skip
 DECIDED = "confirmed", "refuted"
 EXACT = "txl_terminals"
 LOWER = "perplexity", "documents", "error"
@@ -96,21 +101,36 @@ VARIANTS = (("tg_distinct", "tg"), ("tg", "tg_linear"))
 """Pairs of models in Table 2, the better one first; its other variants have equal perplexities on the Penn Treebank."""
 
 
-def verdicts(paper: str, results: Sequence[Result], of_tasks: Sequence[TaskResult]) -> str:
+def verdicts(
+    paper: str, results: Sequence[Result], of_tasks: Sequence[TaskResult], of_queue: Sequence[Run] = ()
+) -> str:
     """Return a row for every claim of a paper."""
-    return table(HEAD, _rows(paper, results, of_tasks), n_names=3)
+    return table(HEAD, _rows(paper, results, of_tasks, of_queue), n_names=3)
 
 
-def decided(results: Sequence[Result], of_tasks: Sequence[TaskResult]) -> str:
+def decided(results: Sequence[Result], of_tasks: Sequence[TaskResult], of_queue: Sequence[Run] = ()) -> str:
     """Return the rows of all papers whose claims are confirmed or refuted."""
-    rows = [(title, *row) for paper, title in TITLES.items() for row in _rows(paper, results, of_tasks)]
+    rows = [(title, *row) for paper, title in TITLES.items() for row in _rows(paper, results, of_tasks, of_queue)]
     return table(("paper", *HEAD), [row for row in rows if any(word in row[-1] for word in DECIDED)], n_names=4)
 
 
-def _rows(paper: str, results: Sequence[Result], of_tasks: Sequence[TaskResult]) -> list[tuple[str, ...]]:
+def _rows(
+    paper: str, results: Sequence[Result], of_tasks: Sequence[TaskResult], of_queue: Sequence[Run]
+) -> list[tuple[str, ...]]:
+    if paper == "gpst":
+        return list(_rows_of_gpst(of_queue))
     if paper == "transformer_grammars":
         return list(_rows_of_grammars(results))
     return [_row_of_task(claim, of_tasks) for claim in CLAIMS if claim.tasks[0].startswith(f"{paper}/")]
+
+
+def _rows_of_gpst(runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
+    for treebank, size, trained, interval in sync_verdicts(runs):
+        judgement = ("one seed: " if len(trained) == 1 else "") + verdict(interval.low, interval.high)
+        improving = [run["still_improving"] for run in trained]
+        counts = _counts([trained, trained], [run["last_step"]["step"] for run in trained], improving)
+        order = "synchronised search before the search without"
+        yield f"Table 4, {treebank}", order, size, with_interval(interval, 2), *counts, _so_far(judgement, improving)
 
 
 def judge(better: Sequence[float], worse: Sequence[float], *, lower: bool = False, digits: int = 2) -> tuple[str, str]:

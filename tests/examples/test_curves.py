@@ -26,7 +26,7 @@ TOY = [
     run("a/parser-lstm", validation_accuracy=ACCURACY), run("logic/on_lstm-0", validation_accuracy=ACCURACY),
     *(run(f"cogs/{name}-0", validation_loss=[[step, 0.5**step] for step in range(1, 12)])
       for name in ("transformer", "treeformer")),
-    run("gpst/gpt2-0"), run("gpst_small/gpst-0"), {"name": "treebanks"},
+    run("gpst/gpt2-0"), run("gpst_small/gpst-0"), {"name": "gpst/one_tree-0"}, {"name": "treebanks"},
     run("a/tg_shift-0", validation_loss=[[1, 2.0], [2, 1.0]]),
 ]  # fmt: skip
 

@@ -10,6 +10,7 @@ from accel.evaluation.syntaxgym import CIRCUITS
 from examples.gpst.measure import NO_SYNC, STORED, TIES, WAYS
 from examples.gpst_tables import LONGER, MODELS, SIZES, differences, one_tree, syntax, trainings, trees
 from examples.queue_runs import RUNS
+from examples.verdicts import decided, verdicts
 
 N = 20  # sentences
 
@@ -77,6 +78,18 @@ def test_syntax() -> None:
     assert [row[2] for row in larger] == ["not run: `make results DATA=data`"] * 4
     assert paper[8] == "73.41" and paper_gpt2[8] == "66.62"
     assert {len(row) for row in rows(syntax(SEEDS))} == {len(small)}
+
+
+def test_verdicts_on_sync_are_those_of_the_longest_trainings() -> None:
+    head, _, *table = verdicts("gpst", [], [], SEEDS).splitlines()
+    assert head.startswith("| in the paper | its order") and len(table) == 2
+    over_seeds = "Table 4, WSJ | synchronised search before the search without | gpst_small | +15.00 (+15.00 to +15.00)"
+    assert table[0] == f"| {over_seeds} | 3 | 2 | 3 of 3 | confirmed so far |"
+    assert "| tg_example |" not in table[1] and table[1].startswith("| Table 4, tg_example |")
+    both = [*SEEDS, run("gpst", 0, "gpst_longer")]
+    assert all("| gpst_longer | +15.00 (+1" in row for row in decided([], [], both).splitlines()[2:])
+    assert "| 1 | 2 | 1 of 1 | one seed: confirmed so far |" in decided([], [], both)
+    assert not decided([], [], []).splitlines()[2:]
 
 
 def test_one_tree() -> None:
