@@ -30,7 +30,15 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     ops = accel.load(options.backend)
     models = {name: open_model(ops, getattr(options, name)) for name in ("gpst", "gpt2")}
     lines = [words for _, line in read_lines(options.text) if (words := line.split())]
-    read = [words for words in lines[:: -(-len(lines) // options.most)] if all(fits(m, words) for m in models.values())]
+    step = max(1, -(-len(lines) // options.most))
+    read = [words for words in lines[::step] if all(fits(model, words) for model in models.values())]
+    for name, model in models.items():
+        if model.config.model != name:
+            raise SystemExit(f"--{name}: {model.path} holds a {model.config.model}: swap --gpst and --gpt2")
+    if not read:
+        raise SystemExit(
+            f"--text: {options.text}: has no line that fits into a context: give a text of a sentence a line"
+        )
     content: dict[str, Any] = {name: apart(ops, model, read, options.beam) for name, model in models.items()}
     content |= {"sentences": len(read), "words": sum(map(len, read)), "of": len(lines), "beam": options.beam}
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -121,3 +121,12 @@ def test_one_tree_and_the_sum_over_parses(material: dict[str, Path], tmp_path: P
         accel.load("cpu"), model, [line.split() for line in ("the dog sleeps", "the cats see the dog")]
     )
     assert content["gpt2"]["apart"] == pytest.approx(2 ** (sum(map(sum, bits)) / 8), rel=1e-5)
+
+
+def test_one_tree_refuses_swapped_models_and_an_empty_text(material: dict[str, Path], tmp_path: Path) -> None:
+    (empty := tmp_path / "text").write_text("\n")
+    models, out = (material["gpst"], material["gpt2"]), tmp_path / "out.json"
+    for (one, other), message in ((models, "has no line"), (models[::-1], "--gpst: .* holds a gpt2: swap")):
+        with pytest.raises(SystemExit, match=message):
+            one_tree.main(["--gpst", str(one), "--gpt2", str(other), "--text", str(empty), "--out", str(out)])
+    assert not out.exists()
