@@ -30,6 +30,8 @@ PAPER_CIRCUITS = {
     "GPT-2": ("50.88", "73.21", "77.88", "97.83", "33.95", "65.98", "66.62"),
 }
 """Accuracies of the small models on WikiText-103, from the paper's Table 3: each circuit, and their mean."""
+AHEAD = ("mean of circuits", "Agreement", "Garden-Path Effects", "Licensing")
+"""Where GPST is ahead of GPT-2 in the paper's Table 3."""
 DIFFERENCES = {
     "left-to-right, sync less no sync": (SYNC, NO_SYNC),
     "inside less right-branching": ("inside", RIGHT),
@@ -152,6 +154,16 @@ def sync_verdicts(runs: Sequence[Run]) -> Iterator[tuple[str, str, list[Run], In
             parts = [_figures(run, "measured")[f"trees {name}"] for run in of_size]
             difference = _over_seeds if len(parts) > 1 else _difference
             yield title, size, of_size, difference(parts, SYNC, NO_SYNC)
+
+
+def circuits_ahead(runs: Sequence[Run]) -> Iterator[tuple[str, str, list[list[Run]], list[list[float]]]]:
+    """Yield where GPST is ahead in the paper, the size of the longest trainings, and runs and accuracies of both."""
+    trained = {size: both for size in SIZES if all(both := [_of(runs, size, model) for model in MODELS])}
+    if trained:
+        size, both = list(trained.items())[-1]
+        columns = [_columns(of_model) for of_model in both]
+        for name in AHEAD:
+            yield name, size, both, [of_model[HEAD.index(name)] for of_model in columns]
 
 
 def _over_seeds(parts: Sequence[dict[str, Any]], one: str, other: str) -> Interval:

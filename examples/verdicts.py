@@ -21,7 +21,7 @@ import numpy as np
 
 from accel.evaluation.significance import Interval, interval_of_means, welch
 from examples.fasttrees.answers import right_of
-from examples.gpst_tables import sync_verdicts
+from examples.gpst_tables import circuits_ahead, sync_verdicts
 from examples.markdown import normal, table, verdict, with_interval
 from examples.queue_tables import Run
 from examples.result_files import ESTIMATED, NAMES, PAPER, Result, grouped, of_documents, split_of
@@ -125,12 +125,21 @@ def _rows(
 
 
 def _rows_of_gpst(runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
+    for circuit, size, both, accuracies in circuits_ahead(runs):
+        difference, judgement = judge(*accuracies)
+        yield f"Table 3, {circuit}", "GPST before GPT-2", size, difference, *_counted(both, judgement)
     for treebank, size, trained, interval in sync_verdicts(runs):
         judgement = ("one seed: " if len(trained) == 1 else "") + verdict(interval.low, interval.high)
-        improving = [run["still_improving"] for run in trained]
-        counts = _counts([trained, trained], [run["last_step"]["step"] for run in trained], improving)
         order = "synchronised search before the search without"
-        yield f"Table 4, {treebank}", order, size, with_interval(interval, 2), *counts, _so_far(judgement, improving)
+        yield f"Table 4, {treebank}", order, size, with_interval(interval, 2), *_counted([trained, trained], judgement)
+
+
+def _counted(both: Sequence[Sequence[Run]], judgement: str) -> tuple[str, ...]:
+    """Return what `_counts` says of runs of the queue, and the verdict."""
+    trained = {run["name"]: run for of_model in both for run in of_model}.values()
+    improving = [run["still_improving"] for run in trained]
+    counts = _counts(both, [run["last_step"]["step"] for run in trained], improving)
+    return *counts, _so_far(judgement, improving)
 
 
 def judge(better: Sequence[float], worse: Sequence[float], *, lower: bool = False, digits: int = 2) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from accel.evaluation.induced_f1 import BASELINES
 from accel.evaluation.induction import ORACLE
 from accel.evaluation.syntaxgym import CIRCUITS
 from examples.gpst.measure import NO_SYNC, STORED, TIES, WAYS
-from examples.gpst_tables import LONGER, MODELS, SIZES, differences, one_tree, syntax, trainings, trees
+from examples.gpst_tables import AHEAD, LONGER, MODELS, SIZES, differences, one_tree, syntax, trainings, trees
 from examples.queue_runs import RUNS
 from examples.verdicts import decided, verdicts
 
@@ -82,14 +82,29 @@ def test_syntax() -> None:
 
 def test_verdicts_on_sync_are_those_of_the_longest_trainings() -> None:
     head, _, *table = verdicts("gpst", [], [], SEEDS).splitlines()
-    assert head.startswith("| in the paper | its order") and len(table) == 2
+    assert head.startswith("| in the paper | its order") and len(table) == len(AHEAD) + 2
     over_seeds = "Table 4, WSJ | synchronised search before the search without | gpst_small | +15.00 (+15.00 to +15.00)"
-    assert table[0] == f"| {over_seeds} | 3 | 2 | 3 of 3 | confirmed so far |"
-    assert "| tg_example |" not in table[1] and table[1].startswith("| Table 4, tg_example |")
+    assert table[-2] == f"| {over_seeds} | 3 | 2 | 3 of 3 | confirmed so far |"
+    assert "| tg_example |" not in table[-1] and table[-1].startswith("| Table 4, tg_example |")
     both = [*SEEDS, run("gpst", 0, "gpst_longer")]
-    assert all("| gpst_longer | +15.00 (+1" in row for row in decided([], [], both).splitlines()[2:])
+    assert all("| gpst_longer | +15.00 (+1" in row for row in decided([], [], both).splitlines()[-2:])
     assert "| 1 | 2 | 1 of 1 | one seed: confirmed so far |" in decided([], [], both)
     assert not decided([], [], []).splitlines()[2:]
+
+
+def test_verdicts_on_circuits_need_both_models_and_two_seeds() -> None:
+    table = rows(verdicts("gpst", [], [], SEEDS))[: len(AHEAD)]
+    assert [row[0] for row in table] == [f"Table 3, {name}" for name in AHEAD]
+    # The means are 61 and 51, both deviations 1; Student's quantile of four degrees of freedom is 2.776.
+    assert {tuple(row[1:]) for row in table} == {
+        ("GPST before GPT-2", "gpst_small", "+10.00 (+7.73 to +12.27)", "3", "2", "6 of 6", "confirmed so far")
+    }
+    longer = [run("gpst", 0, "gpst_longer")]
+    assert rows(verdicts("gpst", [], [], SEEDS + longer))[0][2] == "gpst_small"
+    longer.append(run("gpt2", 0, "gpst_longer"))
+    assert rows(verdicts("gpst", [], [], SEEDS + longer))[0][2:] == [
+        "gpst_longer", "+10.00", "1", "2", "2 of 2", "open: one seed, no interval",
+    ]  # fmt: skip
 
 
 def test_one_tree() -> None:
