@@ -5,7 +5,8 @@ python -m tests.kernels.registers [SOURCE ...]
 writes two files from the present sources. `registers.toml` has the largest figures that the kernels may have.
 `accesses.toml` has how many loads and stores of the GPU's main memory a kernel has of each width, by its machine code.
 If sources are named, the figures of the others stay. It needs nvcc, and nvdisasm on PATH or in the package `triton`. A
-digest of every source is written with its figures: of an unchanged source the test compiles only one variant.
+digest of every source and of the options of nvcc is written with the figures; while it stays the same, the test
+compiles only one variant of the source.
 """
 
 from __future__ import annotations
@@ -61,13 +62,17 @@ def release() -> str:
     return match[1] if match else "unknown"
 
 
+def options(variant: tuple[str, str, int]) -> list[str]:
+    arch, real, chunks = variant
+    defined = [f"-DREAL={real}", f"-DCHUNKS={chunks}"]
+    return [f"-arch={arch}", *defined, "--std=c++17", "-Xptxas", "-v", "-Werror", "all-warnings"]
+
+
 def compiled(source: str, variant: tuple[str, str, int], folder: Path) -> dict[str, Figures]:
     """Compile a source with nvcc, with warnings as errors, and return the figures of its kernels."""
-    arch, real, chunks = variant
     path = folder / "kernel.cu"
     path.write_text(device.source_text(source))
-    options = [f"-arch={arch}", f"-DREAL={real}", f"-DCHUNKS={chunks}", "--std=c++17", "-Xptxas", "-v"]
-    command = ["nvcc", *options, "-Werror", "all-warnings", "-cubin", "-o", str(folder / "kernel.cubin"), str(path)]
+    command = ["nvcc", *options(variant), "-cubin", "-o", str(folder / "kernel.cubin"), str(path)]
     process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode == 0, process.stdout + process.stderr
     parts = re.split(r"(?=ptxas info +: Compiling entry)", process.stdout + process.stderr)
@@ -109,7 +114,9 @@ def limits() -> tuple[str, dict[str, dict[str, list[int]]]]:
 
 
 def digest(source: str) -> str:
-    return hashlib.sha256(device.source_text(source).encode()).hexdigest()[:8]
+    """Return a digest of all on which the figures of a source depend, except nvcc: its text and the options."""
+    words = [device.source_text(source), *(word for variant in VARIANTS for word in options(variant))]
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:8]
 
 
 def digests() -> dict[str, str]:
