@@ -76,6 +76,12 @@ def gpst(model: str, seed: int = 0, size: str = "gpst") -> Run:
                ("{run}/evaluation.json", "{run}/measured.json"))  # fmt: skip
 
 
+def ablations(seed: int) -> Run:
+    """Return the run that trains GPST, GPST without each of its parts, and GPT-2 on generated English."""
+    command = f"examples.gpst.ablations --seed {seed} --out {{run}}"
+    return Run(f"gpst_generated/ablations-{seed}", TABLE, 0.75, (command,), seed=seed, figures=("{run}/figures.json",))
+
+
 def one_tree(size: str, seed: int) -> Run:
     """Return the run that measures how much of a GPST's perplexity is due to counting one tree."""
     needs, text = tuple(f"{size}/{model}-{seed}" for model in ("gpst", "gpt2")), of_text("standard_ebooks", "{}")[2]

@@ -13,11 +13,13 @@ from accel.evaluation.induced_f1 import BASELINES
 from accel.evaluation.induction import ORACLE
 from accel.evaluation.significance import Interval, bootstrap_interval, scipy_stats
 from accel.evaluation.syntaxgym import CIRCUITS
+from examples.gpst.ablations import COLUMNS, IMPROVING, LEAN, STEPS, TREES
+from examples.gpst.ablations import MODELS as ABLATED
 from examples.gpst.measure import NO_SYNC, TIES, WAYS
 from examples.markdown import less, spread, table, verdict, with_interval
 from examples.queue_tables import NOT_RUN, OF_RUN, Run, of_run
 
-LONGER = "gpst_longer"
+LONGER, GENERATED = "gpst_longer", "gpst_generated"
 SIZES = {"gpst_small": "small", LONGER: "longer", "gpst": "larger"}
 MODELS = {"gpst": "GPST", "gpt2": "GPT-2"}
 TREEBANKS = {"wsj": "WSJ", "tg_example": "tg_example"}
@@ -32,6 +34,15 @@ PAPER_CIRCUITS = {
 """Accuracies of the small models on WikiText-103, from the paper's Table 3: each circuit, and their mean."""
 AHEAD = ("mean of circuits", "Agreement", "Garden-Path Effects", "Licensing")
 """Where GPST is ahead of GPT-2 in the paper's Table 3."""
+F1 = TREES["inside"]
+PAPER_ABLATIONS = {"GPST": "57.46", "without surrogates": "50.27", "without gradient stop": "42.46"}
+"""F1 of the small model's trees of whole sentences, from the paper's Table 4."""
+ABLATIONS = (
+    ("Table 4, ablations", "with surrogates before without", F1, "GPST", "without surrogates"),
+    ("Table 4, ablations", "with the gradient stop before without", F1, "GPST", "without gradient stop"),
+    ("Section 3.2", "trees lean more to the left without the stop", LEAN, "without gradient stop", "GPST"),
+)
+"""Where the paper says it, what it says, the measure, and the model that has more of it, and less."""
 DIFFERENCES = {
     "left-to-right, sync less no sync": (SYNC, NO_SYNC),
     "inside less right-branching": ("inside", RIGHT),
@@ -107,6 +118,18 @@ def one_tree(runs: Sequence[Run]) -> str:
     return table(("size", "model", "one tree", "sum over parses", "sentences", "seeds"), rows, n_names=2)
 
 
+def ablations(runs: Sequence[Run]) -> str:
+    """Return perplexities and trees of GPST without its parts, and of GPT-2, on generated English."""
+    rows = []
+    for model in ABLATED:
+        measured = [_figures(run, "figures")[model] for run in _of(runs, GENERATED, "ablations")]
+        cells = [spread([one[name] for one in measured if name in one], 1) for name in COLUMNS]
+        missing = (NOT_RUN, *[""] * len(COLUMNS[1:]))
+        paper = PAPER_ABLATIONS.get(model, "")
+        rows.append((model, *(cells if measured else missing), paper, str(len(measured))))
+    return table(("model", *COLUMNS, f"paper: {F1}", "seeds"), rows)
+
+
 def trainings(runs: Sequence[Run]) -> str:
     """Return the steps and the price of every run, and whether its last validation was its best one."""
     rows = []
@@ -166,6 +189,16 @@ def circuits_ahead(runs: Sequence[Run]) -> Iterator[tuple[str, str, list[list[Ru
             yield name, size, both, [of_model[HEAD.index(name)] for of_model in columns]
 
 
+def ablated(runs: Sequence[Run]) -> Iterator[tuple[str, str, list[list[float]], list[int], list[bool]]]:
+    """Yield what the paper says of the ablations, and where: values of both, steps, and whether they still improve."""
+    measured = [_figures(run, "figures") for run in _of(runs, GENERATED, "ablations")]
+    for place, claim, measure, *models in ABLATIONS if measured else ():
+        both = [[figures[model] for figures in measured] for model in models]
+        values = [[figures[measure] for figures in of_model] for of_model in both]
+        steps, improving = ([figures[name] for of_model in both for figures in of_model] for name in (STEPS, IMPROVING))
+        yield place, claim, values, steps, list(map(bool, improving))
+
+
 def _over_seeds(parts: Sequence[dict[str, Any]], one: str, other: str) -> Interval:
     """Return the mean difference of F1 with Student's interval over the seeds."""
     values = [fmean(part["of_sentences"][one]) - fmean(part["of_sentences"][other]) for part in parts]
@@ -192,5 +225,5 @@ def _columns(runs: Sequence[Run]) -> list[list[float]]:
 
 TABLES_OF_GPST: dict[str, Callable[[Sequence[Run]], str]] = {
     "gpst_trees": trees, "gpst_differences": differences, "gpst_syntax": syntax, "gpst_one_tree": one_tree,
-    "gpst_trainings": trainings,
+    "gpst_trainings": trainings, "gpst_ablations": ablations,
 }  # fmt: skip

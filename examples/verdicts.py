@@ -21,7 +21,7 @@ import numpy as np
 
 from accel.evaluation.significance import Interval, interval_of_means, welch
 from examples.fasttrees.answers import right_of
-from examples.gpst_tables import circuits_ahead, sync_verdicts
+from examples.gpst_tables import GENERATED, ablated, circuits_ahead, sync_verdicts
 from examples.markdown import normal, table, verdict, with_interval
 from examples.queue_tables import Run
 from examples.result_files import ESTIMATED, NAMES, PAPER, Result, grouped, of_documents, split_of
@@ -132,6 +132,9 @@ def _rows_of_gpst(runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
         judgement = ("one seed: " if len(trained) == 1 else "") + verdict(interval.low, interval.high)
         order = "synchronised search before the search without"
         yield f"Table 4, {treebank}", order, size, with_interval(interval, 2), *_counted([trained, trained], judgement)
+    for place, claim, values, steps, improving in ablated(runs):
+        difference, judgement = judge(*values)
+        yield place, claim, GENERATED, difference, *_counts(values, steps, improving), _so_far(judgement, improving)
 
 
 def _counted(both: Sequence[Sequence[Run]], judgement: str) -> tuple[str, ...]:

@@ -7,8 +7,23 @@ from typing import Any
 from accel.evaluation.induced_f1 import BASELINES
 from accel.evaluation.induction import ORACLE
 from accel.evaluation.syntaxgym import CIRCUITS
+from examples.gpst.ablations import COLUMNS, IMPROVING, STEPS
+from examples.gpst.ablations import MODELS as ABLATED
 from examples.gpst.measure import NO_SYNC, STORED, TIES, WAYS
-from examples.gpst_tables import AHEAD, LONGER, MODELS, SIZES, differences, one_tree, syntax, trainings, trees
+from examples.gpst_tables import (
+    AHEAD,
+    F1,
+    GENERATED,
+    LONGER,
+    MODELS,
+    SIZES,
+    ablations,
+    differences,
+    one_tree,
+    syntax,
+    trainings,
+    trees,
+)
 from examples.queue_runs import RUNS
 from examples.verdicts import decided, verdicts
 
@@ -46,7 +61,8 @@ SEEDS = [run(model, seed) for model in MODELS for seed in range(3)]
 
 def test_runs_of_the_tables_are_in_the_queue() -> None:
     names = {name.rpartition("-")[0] for one in RUNS if (name := one.name).startswith("gpst")}
-    assert names == {f"{size}/{model}" for size in SIZES for model in MODELS} | {f"{LONGER}/one_tree"}
+    of_sizes = {f"{size}/{model}" for size in SIZES for model in MODELS}
+    assert names == of_sizes | {f"{LONGER}/one_tree", f"{GENERATED}/ablations"}
 
 
 def test_trees() -> None:
@@ -114,6 +130,34 @@ def test_one_tree() -> None:
         ["longer", "GPST", "40.0", "30.0", "500", "1"], ["longer", "GPT-2", "20.0", "", "500", "1"],
     ]  # fmt: skip
     assert [row[2:] for row in rows(one_tree(SEEDS))] == [["not run: `make results DATA=data`", "", "", "0"]] * 2
+
+
+def of_ablations(seed: int) -> dict[str, Any]:
+    """Return the result of a seed; every model has an F1 of its own, and leans as much."""
+    of_trees = dict.fromkeys(COLUMNS, 60.0) | {STEPS: 9, IMPROVING: 1.0}
+    figures = {model: of_trees | {F1: 80.0 + seed - 20 * n} for n, model in enumerate(ABLATED) if n < 3}
+    figures |= {model: {"in contexts": 12.0, STEPS: 9, IMPROVING: 1.0} for model in ABLATED if model not in figures}
+    name = f"{GENERATED}/ablations-{seed}"
+    return {"name": name, "seed": seed, "figures": {f"{name}/figures.json": figures}}
+
+
+def test_ablations() -> None:
+    runs = [of_ablations(seed) for seed in range(3)]
+    table = rows(ablations(runs))
+    assert [row[0] for row in table] == list(ABLATED)
+    assert table[1][4] == "61.0 ± 1.0" and table[1][-2:] == ["50.27", "3"] and table[0][-2] == "57.46"
+    assert table[-1][1:] == ["12.0 ± 0.0", *[""] * len(COLUMNS[1:]), "", "3"]
+    assert [row[1] for row in rows(ablations([]))] == ["not run: `make results DATA=data`"] * len(ABLATED)
+    surrogates, stop, lean = rows(verdicts("gpst", [], [], runs))
+    assert surrogates[2:] == [GENERATED, "+20.00 (+17.73 to +22.27)", "3", "9", "6 of 6", "confirmed so far"]
+    assert stop[3] == "+40.00 (+37.73 to +42.27)" and lean[-1] == "open: equal values, no interval"
+    assert rows(verdicts("gpst", [], [], runs[:1]))[0][3:] == [
+        "+20.00",
+        "1",
+        "9",
+        "2 of 2",
+        "open: one seed, no interval",
+    ]
 
 
 def test_trainings() -> None:
