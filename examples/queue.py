@@ -5,7 +5,7 @@
     python -m examples.queue --collect                                # copy the results to examples/results/queue
     python -m examples.queue --data FOLDER --missing                  # only the runs without a result there
     python -m examples.queue --data FOLDER --runs 'logic/*'           # only these, and the runs that they need
-    python -m examples.queue --small --data FOLDER --at-once 1        # small runs instead, 3.5 hours of one core
+    python -m examples.queue --small --data FOLDER --at-once 1        # small runs instead, three hours of one core
     python3 -m examples.queue --backend cuda --data FOLDER            # on a GPU: the long runs, hours; resumes, too
 
 A run uses the code of one commit, in a clone, so that other work on the checkout does not change it; its result file

@@ -1,6 +1,6 @@
 """The small runs of `examples.queue --small`: every task of FastTrees and Treeformer that free data allow, three seeds.
 
-A run takes seconds to fourteen minutes of one core, so that every model has three seeds; the paper's sizes and steps
+A run takes seconds to seventeen minutes of one core, so that every model has three seeds; the paper's sizes and steps
 stand beside ours in RESULTS.md. The tasks are listed in the order in which they are run.
 """
 
