@@ -7,8 +7,6 @@ and `README.md`. It names no path of the machine that trained the model.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -17,9 +15,9 @@ from typing import Any
 import accel
 from accel.autodiff.arrays import host
 from accel.trained.kinds import kind_of
-from accel.trained.opening import EXPORTED, Model
-from accel.training.checkpoint import Checkpoint, CheckpointError, read_state, save
-from accel.training.directory import SETTINGS, VOCABULARY, load_settings, save_tables
+from accel.trained.opening import Model
+from accel.training.checkpoint import Checkpoint, read_state, save
+from accel.training.directory import EXPORTED, SETTINGS, VOCABULARY, load_settings, new_folder, save_tables
 
 CARD = "README.md"
 _OF_MODEL = ("model", "config", "vocabulary", "training", "step")
@@ -35,8 +33,6 @@ def export(model: Model, directory: Path, card: str, options: Mapping[str, Any])
     FileExistsError
         If `directory` exists and is not an empty directory.
     """
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise FileExistsError(17, "exists already; name a new folder", str(directory))
     reading, _ = load_settings(model.path.parent)
     settings = {
         "library_name": "grove-lm",
@@ -48,19 +44,12 @@ def export(model: Model, directory: Path, card: str, options: Mapping[str, Any])
     }
     parameters = {name: host(model.parameters[name]) for name in model.module.parameter_shapes(model.config)}
     tables = {name: host(value) for name, value in model.parameters.items() if name not in parameters}
-    temporary = directory.with_name(f".{directory.name}.{os.getpid()}.partial")
-    temporary.mkdir(parents=True)
-    try:
-        save(temporary / EXPORTED, Checkpoint(parameters, state_of(model)))
-        save_tables(temporary, tables, model.vocabulary)
-        (temporary / VOCABULARY).write_text(model.vocabulary.to_json() + "\n", encoding="utf-8")
-        (temporary / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        (temporary / CARD).write_text(card, encoding="utf-8")
-        os.replace(temporary, directory)
-    except CheckpointError as error:
-        raise CheckpointError(str(error).replace(str(temporary), str(directory))) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with new_folder(directory) as folder:
+        save(folder / EXPORTED, Checkpoint(parameters, state_of(model)))
+        save_tables(folder, tables, model.vocabulary)
+        (folder / VOCABULARY).write_text(model.vocabulary.to_json() + "\n", encoding="utf-8")
+        (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        (folder / CARD).write_text(card, encoding="utf-8")
 
 
 def state_of(model: Model) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from accel.data.vocabularies.words import Words
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint
 from accel.training.checkpoint import CheckpointError
-from accel.training.directory import TABLES, VOCABULARY, digest, load_settings, load_tables, load_vocabulary
+from accel.training.directory import EXPORTED, TABLES, VOCABULARY, digest, load_settings, load_tables, load_vocabulary
 from accel.training.run import BEST, NEWEST
 
 MODELS = {
@@ -28,8 +28,6 @@ MODELS = {
     "gpst": "accel.models.gpst.model",
     "albert": "accel.models.albert.model",
 }
-EXPORTED = "model.safetensors"
-"""The weights in a folder that `grove export` wrote."""
 MODELS_OF_WORDS = ("language_model", "sentence_classifier")  # their vocabulary is `Words`
 
 

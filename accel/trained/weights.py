@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accel.trained.opening import EXPORTED, checkpoint_of, configuration
+from accel.trained.opening import checkpoint_of, configuration
 from accel.training.checkpoint import Checkpoint, load, read_state, save
-from accel.training.directory import SETTINGS, TABLES, VOCABULARY
+from accel.training.directory import EXPORTED, SETTINGS, TABLES, VOCABULARY, new_folder
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -28,8 +28,8 @@ def read_weights(run: str | Path) -> Arrays:
 def write_weights(run: str | Path, folder: str | Path, weights: Mapping[str, NDArray[Any]]) -> None:
     """Write a folder that Grove opens: the model of `run`, in which these weights replace those of the same names.
 
-    Raises CheckpointError if `run` is no model, ValueError if a weight is none of its parameters, has another shape or
-    is not finite, FileExistsError if the folder exists.
+    It is written completely or not at all. Raises CheckpointError if `run` is no model, ValueError if a weight is none
+    of its parameters, has another shape or is not finite in their dtype, FileExistsError if the folder has files.
     """
     path, state, parameters = _read(run)
     for name, weight in weights.items():
@@ -37,16 +37,16 @@ def write_weights(run: str | Path, folder: str | Path, weights: Mapping[str, NDA
             raise ValueError(f"{name}: no parameter of {path}, which has {', '.join(list(parameters)[:3])}, ...")
         if parameters[name].shape != weight.shape:
             raise ValueError(f"{name}: shape {weight.shape}, but in {path} {parameters[name].shape}")
-        if not np.isfinite(weight).all():
-            raise ValueError(f"{name}: holds a NaN or an infinity")
-        parameters[name] = weight.astype(parameters[name].dtype)
-    folder = Path(folder)
-    folder.mkdir(parents=True)
-    for file in (VOCABULARY, SETTINGS, TABLES):
-        if (path.parent / file).exists():
-            shutil.copyfile(path.parent / file, folder / file)
+        with np.errstate(over="ignore"):
+            parameters[name] = weight.astype(parameters[name].dtype)
+        if not np.isfinite(parameters[name]).all():
+            raise ValueError(f"{name}: holds a NaN or an infinity, or a number too large for {parameters[name].dtype}")
     rest = {key: value for key, value in state.items() if not key.startswith("validation_")}  # of the old weights
-    save(folder / EXPORTED, Checkpoint(parameters, rest))
+    with new_folder(Path(folder)) as new:
+        for file in (VOCABULARY, SETTINGS, TABLES):
+            if (path.parent / file).exists():
+                shutil.copyfile(path.parent / file, new / file)
+        save(new / EXPORTED, Checkpoint(parameters, rest))
 
 
 def _read(run: str | Path) -> tuple[Path, dict[str, Any], Arrays]:

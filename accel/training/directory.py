@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_st
 from accel.training.run import BEST, METRICS, NEWEST, TrainingError
 
 VOCABULARY, SETTINGS, TABLES = "vocabulary.json", "config.json", "tables.safetensors"
+EXPORTED = "model.safetensors"
+"""The weights in a folder that `grove export` wrote, or `accel.trained.weights.write_weights`."""
 
 
 def digest(vocabulary: Vocabulary | Words) -> str:
@@ -57,6 +60,28 @@ def unchanged_if_refused(directory: Path) -> Iterator[Callable[[], None]]:
         raise
 
 
+@contextmanager
+def new_folder(directory: Path) -> Iterator[Path]:
+    """Yield a folder to write to, which gets its name only when it is complete; an error leaves nothing.
+
+    Raises
+    ------
+    FileExistsError
+        If `directory` exists and is not an empty directory.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise FileExistsError(17, "exists already; name a new folder", str(directory))
+    temporary = directory.with_name(f".{directory.name}.{os.getpid()}.partial")
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        os.replace(temporary, directory)
+    except CheckpointError as error:
+        raise CheckpointError(str(error).replace(str(temporary), str(directory))) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def remove_unfinished(directory: Path) -> None:
     """Remove the incomplete files and folders of a killed process; safetensors writes the `.tmp` files."""
     for pattern in ("*.partial", "*.temporary", ".tmp??????", "cache/.encoding-*"):
@@ -68,9 +93,8 @@ def require_free(directory: Path, *, resume: bool) -> None:
     """Raise TrainingError if a training in a directory would replace the files of a run, or of something else.
 
     A run has metrics from its first step on. If only the settings of a run are there, which a training writes first,
-    the run ended before its first step, and its files may be replaced. An export is refused, for its settings have more
-    entries; so are imported weights, which are parameters beside settings. A resumed run reads the vocabulary of the
-    directory, and does not replace it.
+    the run ended before its first step, and its files may be replaced. Weights without a run are refused: exported,
+    imported, or written by a user. A resumed run reads the vocabulary of the directory, and does not replace it.
     """
     if any((directory / name).exists() for name in (METRICS, NEWEST)):
         if not resume:
@@ -78,7 +102,8 @@ def require_free(directory: Path, *, resume: bool) -> None:
             raise TrainingError(f"{directory}: holds a run already: {use}")
         return
     vocabulary = () if resume else (VOCABULARY,)
-    names = (BEST,) if _has_begun(directory) else (SETTINGS, *vocabulary, TABLES, BEST)
+    settings = () if _has_begun(directory) else (SETTINGS, *vocabulary, TABLES)
+    names = (*settings, BEST, EXPORTED)
     for name in names:
         if (directory / name).exists():
             but = f"is there already, and {directory} holds no run that can be resumed"

@@ -17,7 +17,7 @@ import pytest
 from accel import cli
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint, lock
-from accel.training.directory import SETTINGS
+from accel.training.directory import EXPORTED, SETTINGS
 from accel.training.run import BEST, METRICS, NEWEST, TrainingError
 from tests.fixtures.command_line import Grove
 from tests.fixtures.toy_house import House, train
@@ -131,6 +131,7 @@ def test_a_refused_start_leaves_nothing(
         ("vocabulary.json", '{"the": 0}'),
         ("tables.safetensors", "mine"),
         (BEST, "mine"),
+        (EXPORTED, "mine"),
     ],
 )
 def test_files_of_something_else_are_not_replaced(
@@ -144,13 +145,19 @@ def test_files_of_something_else_are_not_replaced(
         assert message == f"{tmp_path / name}: {but}: choose another directory"
 
 
-def test_weights_beside_settings_are_not_replaced(house: House, tmp_path: Path, mistake: Callable[..., str]) -> None:
-    """A folder that `grove import` writes has such files."""
+@pytest.mark.parametrize("name", [BEST, EXPORTED])
+@pytest.mark.parametrize("resume", [False, True])
+def test_weights_beside_settings_are_not_replaced(
+    house: House, tmp_path: Path, mistake: Callable[..., str], name: str, resume: bool
+) -> None:
+    """A folder that `grove import` or `write_weights` writes has such files."""
     directory = copy_of(house, tmp_path)
-    for name in (METRICS, NEWEST):
-        (directory / name).unlink()
+    (directory / BEST).rename(directory / name)
+    for of_run in (METRICS, NEWEST):
+        (directory / of_run).unlink()
     before = contents(directory)
-    assert mistake(*train(directory, house.data)).startswith(f"{directory / BEST}: is there already, ")
+    message = mistake(*train(directory, house.data, *(["--resume"] * resume)))
+    assert message.startswith(f"{directory / name}: is there already, ")
     assert contents(directory) == before
 
 
