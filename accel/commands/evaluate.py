@@ -8,11 +8,13 @@ import os
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
 import accel
-from accel.commands.opened import check_out, check_outs, check_unread
+from accel.commands.opened import check_out, check_outs, check_unread, figures
+from accel.data.files.lines import is_standard
 from accel.search.beam import MOST_PENALTY
 from accel.tasks.numbers import at_least, up_to
 from accel.trained.kinds import kind_of, with_article
@@ -50,7 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     check_outs(options, "write")
     writing_options = {name: getattr(options, name) for name in WRITING if getattr(options, name) is not None}
-    evaluate_run(accel.load(options.backend), options.run, options.data, **writing_options)
+    ops, is_printed = accel.load(options.backend), is_standard(options.write)
+    with TemporaryDirectory() as folder:
+        if is_printed:
+            writing_options["write"] = Path(folder) / "outputs"
+        with figures(options.write):
+            evaluate_run(ops, options.run, options.data, **writing_options)
+        if is_printed:
+            print(writing_options["write"].read_text(encoding="utf-8"), end="")
     return 0
 
 
@@ -67,7 +76,7 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
     task = import_module(f"accel.tasks.{name}")
     generates, run_data = getattr(task, "GENERATES", False), test_data(settings)
     is_own = run_data is not None and data is not None and os.path.realpath(run_data) == os.path.realpath(data)
-    other = None if is_own or (run_data is None and not generates) else data
+    other = None if is_own else data
     name_parts = ({"data": other.name} if other is not None else {}) | given
     if search := ",".join(f"{name}={value}" for name, value in name_parts.items() if name != "write"):
         results = f"{results.removesuffix('.json')}.{search}.json"
@@ -106,9 +115,20 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
     return scores
 
 
+def read_results(path: Path) -> dict[str, Any]:
+    """Return the scores in a file that `grove evaluate` wrote."""
+    try:
+        scores = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        scores = None
+    if not isinstance(scores, dict):
+        raise ValueError(f"{path}: not the scores of a run: remove it, and run grove evaluate {path.parent} again")
+    return scores
+
+
 def _refuse_other_data(results: Path, data: Path) -> None:
     """Raise ValueError if `results` holds the scores on a file of the same name in another folder."""
-    other = json.loads(results.read_text(encoding="utf-8")).get("data") if results.exists() else None
+    other = read_results(results).get("data") if results.exists() else None
     if other not in (None, os.path.realpath(data)):
         raise ValueError(f"--data {data}: {results} has the scores on {other}: rename one of these two files")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,7 @@ from typing import Any
 
 import accel
 from accel.commands import train
-from accel.commands.evaluate import RESULTS
+from accel.commands.evaluate import RESULTS, read_results
 from accel.commands.opened import check_folder
 from accel.trained.exporting import export, state_of
 from accel.trained.kinds import kind_of
@@ -111,7 +110,7 @@ def _figures(model: Model) -> Iterator[tuple[str, str]]:
             yield key.replace("_", " "), f"{value:.4f}"
     of_run, of_file = model.path.parent / RESULTS, model.path.with_name(f"{model.path.stem}.{RESULTS}")
     path = of_run if model.path == checkpoint_of(model.path.parent) and not of_file.exists() else of_file
-    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    results = read_results(path) if path.exists() else {}
     for key, value in results.items():
         for part, number in value.items() if isinstance(value, dict) else [("", value)]:
             yield f"test {key} {part}".rstrip(), f"{number:.4f}" if isinstance(number, float) else str(number)

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from accel.commands.evaluate import RESULTS
+from accel.commands.evaluate import RESULTS, read_results
 from accel.commands.opened import check_outs, figures, named, write_out
 from accel.commands.tables import print_table
 from accel.data.published.glue import SETS
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 def _open(text: str) -> _Run:
     """Read a run from its directory: its names, its start, its sizes and its evaluation."""
     title, path = named(text)
-    directory = Path(path)
+    directory, checkpoint = Path(path), checkpoint_of(Path(path))
     _, settings = load_settings(directory)
     task = settings.get("task", "trees")
     if task != "glue":
@@ -78,7 +78,6 @@ def _open(text: str) -> _Run:
     results = directory / RESULTS
     if not results.is_file():
         raise ValueError(f"{directory}: has no {RESULTS}; use grove evaluate {directory}")
-    checkpoint = checkpoint_of(directory)
     state = read_state(checkpoint)
     module, config = configuration(checkpoint, state)
     sizes = {name: value for name, value in asdict(config).items() if name not in _OF_THE_SET}
@@ -88,7 +87,7 @@ def _open(text: str) -> _Run:
         settings["name"],
         (state["training"]["seed"], settings["checkpoint"] and str(settings["checkpoint"])),
         sizes | {"kind": module.NAME},
-        json.loads(results.read_text(encoding="utf-8")),
+        read_results(results),
     )
 
 
@@ -111,16 +110,18 @@ def _check_pair(one: _Run, other: _Run) -> None:
 
 def _row(table: Table, runs: Sequence[_Run]) -> dict[Column, Cell]:
     """Return the cells of a model by column; a column is missing if the model has no run on its set."""
-    figures_of = {
-        column: [_figure(column, one.evaluation) for one in runs if one.name == column.name] for column in table.columns
-    }
+    figures_of = {column: [_figure(column, one) for one in runs if one.name == column.name] for column in table.columns}
     return {column: cell(values) for column, values in figures_of.items() if values}
 
 
-def _figure(column: Column, evaluation: dict[str, Any]) -> float:
+def _figure(column: Column, run: _Run) -> float:
     """Return the figure of a column from the evaluation of a run on its set."""
-    value = evaluation[column.metric]
-    return float(value[column.part] if column.part else value)
+    try:
+        value = run.evaluation[column.metric]
+        return float(value[column.part] if column.part else value)
+    except (KeyError, TypeError, ValueError) as error:
+        path = run.directory / RESULTS
+        raise ValueError(f"{path}: has no {column.metric}: run grove evaluate {run.directory} again") from error
 
 
 def _print(table: Table, rows: dict[str, dict[Column, Cell]], averages: dict[str, float | None]) -> None:

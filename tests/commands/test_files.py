@@ -129,7 +129,10 @@ def test_files_to_write_are_checked_before_the_work(
     cannot = f"nothing can be written in {run}: choose another directory"
     for command, option in (((*parse,), "--out"), (("evaluate", run), "--write")):
         assert mistake(*command, option, run / "out") == f"{option} {run}/out: {cannot}"
-    assert mistake("evaluate", run, "--data", house.valid) == f"the scores {run}/evaluation.json: {cannot}"
+    assert (
+        mistake("evaluate", run, "--data", house.valid)
+        == f"the scores {run}/evaluation.data=valid.trees.json: {cannot}"
+    )
 
 
 @pytest.mark.parametrize(

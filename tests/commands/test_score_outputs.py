@@ -29,6 +29,8 @@ def test_bpe_longer_sides_and_the_written_outputs(
     assert report.startswith("BLEU average of 2")
     outputs = (parallel / "outputs").read_text().splitlines()
     assert len(outputs) == 20 and not any("@@" in line for line in outputs)
+    lines = "".join(f"{line}\n" for line in outputs)
+    assert run_grove("evaluate", run, *options, "--write", "-") == (0, lines, report)
     for name in ("test.lo", "test.up"):
         wrong = mistake("evaluate", run, "--write", parallel / name)
         assert wrong == f"--write {parallel / name}: this command reads it: name another file"

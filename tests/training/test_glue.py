@@ -124,7 +124,7 @@ def test_mistakes(tmp_path: Path, mistake: Callable[..., str]) -> None:
         return wrong
 
     assert failed("--max-tokens", 3) == "--max-tokens 3: every training example has more than 3 tokens; use 10 or more"
-    assert failed("--set", "select=accuracy").startswith("select: accel.models.gpst.model has no accuracy to select by")
+    assert failed("--set", "select=accuracy") == "select: accuracy, but gpst has none; use loss"
     assert failed("--set", "n_classes=2").startswith("--set n_classes=2: n_classes follows from the data")
     assert failed("--set", "n_positions=5").startswith("n_positions: every training example has more than 4 tokens")
     wrong = mistake("train", "--task", "glue", "--name", "wnli", "--out", tmp_path / "run")
@@ -170,9 +170,13 @@ def test_mistakes_of_the_table(
     wrong = mistake("glue", first, runs / "wide")
     assert wrong.startswith(f"{runs / 'wide'}: gpt2: d_model is 16, and 8 in {first}; use NAME=")
     assert len(grove("glue", first, f"wide={runs / 'wide'}").splitlines()) == 5
+    (other / "evaluation.json").write_text('{"loss": 1}')
+    wrong = f"{other / 'evaluation.json'}: has no matthews: run grove evaluate {other} again"
+    assert mistake("glue", f"x={other}") == wrong
     (other / "evaluation.json").unlink()
     assert mistake("glue", other) == f"{other}: has no evaluation.json; use grove evaluate {other}"
-    assert mistake("glue", tmp_path).startswith(f"{tmp_path}")
+    advice = "does not exist; name a directory that `grove train` or `grove export` wrote"
+    assert mistake("glue", tmp_path / "none") == f"{tmp_path / 'none'}: {advice}"
 
 
 @pytest.mark.parametrize(
