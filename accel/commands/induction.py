@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="[NAME=]RUN",
-        help="a run's directory or checkpoint; several of one name (default: the kind of model) are seeds",
+        help="a run's directory or checkpoint; several of one name (default: its kind) are seeds",
     )
     parser.add_argument(
         "--gold", type=Path, required=True, metavar="TREEBANK", help="the trees whose sentences are parsed"
@@ -137,16 +137,32 @@ def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:
     """Return a member for each checkpoint and each way in which it finds trees; members of one row are neighbours."""
     names = ("layers", "split", "modes", "beam", "max_height")
     parsing = {name: getattr(options, name) for name in names}
-    members: list[Member] = []
+    members, of_name = list[Member](), dict[str, list[Model]]()
     for text in options.checkpoint:
         name, path = named(text)
         model = open_model(ops, path)
         if any(model.path == other.model.path for other in members):
             raise ValueError(f"{model.path}: given twice; seeds of a model are different runs")
+        name = name or network_of(model)
+        _check_seeds(name, model, of_name.setdefault(name, []))
+        of_name[name].append(model)
         for way_name, way in ways_of(model, **parsing).items():
-            members.append(Member(f"{name or network_of(model)}, {way_name}", model, way))
+            members.append(Member(f"{name}, {way_name}", model, way))
     order = list(dict.fromkeys(member.title for member in members))
     return sorted(members, key=lambda member: order.index(member.title))
+
+
+def _check_seeds(name: str, model: Model, others: Sequence[Model]) -> None:
+    """Raise ValueError if a model cannot be another seed of the models with its name."""
+    use = f"use NAME={model.path} with another name"
+    for other in others:
+        if model.path.parent == other.path.parent:
+            raise ValueError(f"{model.path}: {name}: a checkpoint of the same run as {other.path}; {use}")
+        sizes, other_sizes = asdict(model.config), asdict(other.config)
+        if differing := [key for key in sizes if sizes[key] != other_sizes.get(key)]:
+            key = differing[0]
+            differ = f"{key} is {sizes[key]}, and {other_sizes.get(key)} in {other.path}"
+            raise ValueError(f"{model.path}: {name}: {differ}; {use}")
 
 
 def _parse(ops: ModuleType, member: Member, gold: Sequence[GoldSentence], batch_size: int | None) -> list[Spans]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -174,6 +175,14 @@ def test_mistakes_are_named(tmp_path: Path, mistake: Callable[..., str], monkeyp
     run, gold = save_classifier(tmp_path / "run", 0), write_gold(tmp_path / "gold", ["the dog sees her"])
     command = ("induction", "--checkpoint", run, "--gold", gold, "--convention", "plain")
     assert mistake(*command, "--checkpoint", f"x={run}").endswith("given twice; seeds of a model are different runs")
+    use = "with another name"
+    other = run / "copy.safetensors"
+    shutil.copy(run / BEST, other)
+    wrong = f"{other}: fasttrees: a checkpoint of the same run as {run / BEST}; use NAME={other} {use}"
+    assert mistake(*command, "--checkpoint", other) == wrong
+    low = save_classifier(tmp_path / "low", 0, n_layers=1) / BEST
+    wrong = f"{low}: fasttrees: n_layers is 1, and 2 in {run / BEST}; use NAME={low} {use}"
+    assert mistake(*command, "--checkpoint", low) == wrong
     rows = "fasttrees, layer 2, random, balanced, left, right, oracle"
     assert mistake(*command, "--against", "x") == f"--against x: choose a row of {rows}"
     assert mistake(*command, "--layers", 7) == f"--layers 7: {run / BEST} has layers 1 to 2"
