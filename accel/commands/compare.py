@@ -16,6 +16,7 @@ from accel.commands.tables import print_table
 from accel.commands.translate import add_search, check_sources, open_translator
 from accel.data.batches.sequence_pairs import read_parallel
 from accel.data.corpora.parallel import PARTS
+from accel.data.files.lines import is_standard
 from accel.evaluation.error_analysis import CATEGORIES, count_errors, draw
 from accel.evaluation.error_sheet import (
     KEY,
@@ -100,6 +101,8 @@ def _write_sheet(options: argparse.Namespace) -> None:
     ops = accel.load(options.backend)
     models = [open_translator(ops, path, options.average) for path in paths]
     settings = _settings(paths)
+    if options.data is None and settings["data"] is None:
+        raise ValueError(f"--data is missing: the options of {paths[0]} name no data")
     data = options.data or Path(settings["data"])
     source, target = parallel_files(data, settings, options.part)
     pairs = list(read_parallel(source, target))
@@ -128,6 +131,8 @@ def _write_sheet(options: argparse.Namespace) -> None:
 
 def _files(out: Path) -> Files:
     """Return the files to write; ValueError if one cannot be written, or exists, for it may be judged already."""
+    if is_standard(out) or not out.name:
+        raise ValueError(f"--out {out}: three files are written: give the beginning of their names")
     files = Files(*(out.with_name(out.name + ending) for ending in (".html", ".tsv", KEY)))
     for path in files:
         check_out(path)

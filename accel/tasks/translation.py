@@ -68,7 +68,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
             setattr(options, name, value)
     job = build_parallel(options, ops, group, replace(TRAINING, steps=STEPS))
     if options.test_stem is not None:
-        bleu([], [], options.bleu_tokenize)  # fails before the training if sacrebleu, which the test needs, is missing
+        bleu([["a"]], [["a"]], options.bleu_tokenize)  # fails before the training if the test needs what is missing
     return job
 
 
@@ -94,7 +94,7 @@ def bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]
     Raises
     ------
     OptionError
-        If sacrebleu has no such tokeniser.
+        If sacrebleu has no such tokeniser, or the tokeniser lacks a package or a file.
     """
     try:
         import sacrebleu
@@ -107,5 +107,8 @@ def bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]
     hypothesis_lines, reference_lines = (
         [" ".join(words) for words in sentences] for sentences in (hypotheses, references)
     )
-    score = sacrebleu.corpus_bleu(hypothesis_lines, [reference_lines], tokenize=tokenize, force=True)
+    try:
+        score = sacrebleu.corpus_bleu(hypothesis_lines, [reference_lines], tokenize=tokenize, force=True)
+    except (OSError, RuntimeError) as error:  # of a tokeniser that is not installed, or whose file is not there
+        raise OptionError("bleu_tokenize", f"cannot be used here: {error}", tokenize) from error
     return float(score.score)

@@ -144,13 +144,21 @@ def test_mistakes_in_a_sheet(sheet: Path, mistake: Callable[..., str], tmp_path:
         assert mistake("compare", "--tally", path) == f"{tmp_path / 'judged.key.json'}: {reason}"
 
 
-def test_mistakes_in_the_options(folder: Path, sheet: Path, mistake: Callable[..., str], tmp_path: Path) -> None:
+def test_mistakes_in_the_options(
+    folder: Path, sheet: Path, mistake: Callable[..., str], grove: Callable[..., str], tmp_path: Path
+) -> None:
     one, other = (str(folder / kind) for kind in KINDS)
     before = sheet.read_bytes()
     reason = f"{tmp_path / 'x.y.html'} exists, and may be judged already: give another name"
     assert mistake("compare", one, other, "--out", tmp_path / "x.y") == f"--out {tmp_path / 'x.y'}: {reason}"
     assert sheet.read_bytes() == before
     out = ("--out", tmp_path / "new")
+    beginning = "three files are written: give the beginning of their names"
+    for name in ("-", "."):
+        assert mistake("compare", one, other, "--out", name) == f"--out {name}: {beginning}"
+    grove("export", one, tmp_path / "exported")
+    wrong = mistake("compare", tmp_path / "exported", f"x={other}", *out)
+    assert wrong == f"--data is missing: the options of {tmp_path / 'exported'} name no data"
     assert mistake("compare", one, *out) == "RUN: 1 are given; give two runs, or --tally SHEET"
     words = f"{one}: is called transformer, as the first run is; give NAME={one}"
     assert mistake("compare", one, one, *out) == words

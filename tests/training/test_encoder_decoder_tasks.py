@@ -19,6 +19,7 @@ from accel.tasks import pairs as task_of_pairs
 from accel.tasks.encoder_decoder import sequence_accuracy
 from accel.tasks.translation import bleu
 from accel.trained.opening import open_model
+from accel.trained.options import OptionError
 from accel.training.directory import load_settings
 from tests.fixtures.command_line import Grove, with_options
 from tests.fixtures.encoder_decoder_models import config_of, pairs_of, parameters_of
@@ -186,6 +187,17 @@ def test_missing_files_and_sacrebleu(parallel: Path, run_grove: Grove, monkeypat
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ModuleNotFoundError, match=r"grove-lm\[translate\]"):
         bleu([["a"]], [["a"]])
+
+
+def test_a_tokeniser_that_lacks_its_package_is_named(parallel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sacrebleu = pytest.importorskip("sacrebleu", reason="the extra translate is not installed")
+
+    def lacking(*_: Any, **__: Any) -> None:
+        raise RuntimeError("Please install MeCab:\n\n\tpip install sacrebleu[ja]")
+
+    monkeypatch.setattr(sacrebleu, "corpus_bleu", lacking)
+    with pytest.raises(OptionError, match=r"bleu_tokenize ja-mecab: cannot be used here: Please install MeCab"):
+        bleu([["a"]], [["a"]], "ja-mecab")
 
 
 def test_bleu_is_that_of_sacrebleu() -> None:
