@@ -17,7 +17,7 @@ from accel.parsing.gpst import MODES, spans_of
 from accel.search.options import OF_TREES
 from accel.trained.kinds import DISTANCES, FULL_CHARTS, GPST_TREES, SPANS, able, can, kind_of, require, with_article
 from accel.trained.opening import Model
-from accel.trained.options import OptionError
+from accel.trained.options import OptionError, check_number
 from accel.trained.processes import results
 from accel.trained.words import encode_words, joined
 
@@ -47,6 +47,8 @@ def check_options(model: Model, options: Mapping[str, Any]) -> None:
         if name in ("beam", "sync") and mode != "left-to-right":
             reason = f"is for the mode left-to-right, not for the mode {mode} of {model.path}"
             raise OptionError(name, f"{reason}: leave it out, or set the mode")
+        if name == "max_height" and options[name] is not None:
+            check_number(name, options[name])
 
 
 def reading_of(options: Mapping[str, Any]) -> dict[str, Any]:

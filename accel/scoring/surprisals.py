@@ -88,9 +88,8 @@ def check_options(model: Model, parser: Model | None, n_proposals: int | None, s
 
 
 def check_context(model: Model, context_lines: int) -> None:
-    """Raise OptionError if the number of lines is negative, or the model reads every line by itself."""
-    if context_lines < 0:
-        raise OptionError("context_lines", "must not be negative", context_lines)
+    """Raise OptionError if the number of lines is none, or the model reads every line by itself."""
+    check_number("context_lines", context_lines, least=0)
     if context_lines and not can(model, CONTEXTS):
         raise OptionError("context_lines", f"{model.path} reads every line by itself")
 

@@ -81,6 +81,7 @@ class TrainedModel(Scorer):
     def embed(self, batch: Batch, *, batch_size: int = 64) -> list[Embedding]:
         """Return the inside vectors of all words and constituents of every sentence, from a GPST."""
         require(self.model, GPST_TREES)
+        check_number("batch_size", batch_size)
         words = sentences_of(self.model, batch)
         check_each(words, lambda sentence: encode_words(self.model, sentence))
         return list(embeddings(self.ops, self.model, words, batch_size=batch_size))

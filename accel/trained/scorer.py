@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,10 +22,10 @@ from accel.data.corpora.treebank import Reading
 from accel.evaluation.bound_and_rerank import known_to, word_perplexity
 from accel.scoring import surprisals
 from accel.scoring.perplexity import Perplexity, text_perplexity
-from accel.scoring.trees import check_ensemble, tree_logps
+from accel.scoring.trees import ENSEMBLES, check_ensemble, tree_logps
 from accel.trained.kinds import ABILITIES, TEXT_LOGPS, TREE_LOGPS, kind_of, require
 from accel.trained.opening import Model
-from accel.trained.options import OptionError
+from accel.trained.options import OptionError, check_number
 from accel.trained.words import Batch, check_each, sentences_of
 
 Floats = NDArray[np.float64]
@@ -32,6 +33,12 @@ Floats = NDArray[np.float64]
 
 def _mean(scores: Floats) -> float:
     return float(scores.mean())
+
+
+def _check_no_path(name: str, given: Any) -> None:
+    """Raise ValueError if a string is the name of a file: a file is given by its `Path`."""
+    if isinstance(given, str) and os.path.isfile(given):
+        raise ValueError(f'{name}: {given} is a file: give pathlib.Path("{given}")')
 
 
 def _unpickled(kind: type[Scorer], backend: str, module: str, weights: dict[str, Any], *rest: Any) -> Scorer:
@@ -173,6 +180,7 @@ class Scorer:
         proposer = None if parser is None else parser.model
         surprisals.check_options(model, proposer, proposals_per_sentence, search)
         surprisals.check_context(model, context_lines)
+        check_number("batch_size", batch_size)
         words = self._readable(batch, proposer)
         if context_lines:
             documents = [0] * len(words)
@@ -210,6 +218,8 @@ class Scorer:
         """
         models = self._ensemble(ensemble_with, ensemble)
         reading = self._reading(reading)
+        check_number("batch_size", batch_size)
+        _check_no_path("given", given)
         sentences = list(read_whole(given, reading) if isinstance(given, Path) else read_given(given, reading))
         if not sentences:
             return np.zeros(0)
@@ -246,8 +256,15 @@ class Scorer:
             raise ValueError("perplexity: give one of text, trees and proposals")
         if of_file and not isinstance(proposals, Path):
             raise OptionError(next(iter(of_file)), "is for a file of proposals")
+        check_number("batch_size", batch_size)
+        for name, source in (("text", text), ("trees", trees), ("proposals", proposals)):
+            _check_no_path(name, source)
         if text is not None:
             require(self.model, TEXT_LOGPS)
+            if ensemble_with or ensemble != ENSEMBLES[0]:
+                raise OptionError("ensemble_with", "language models of words make no ensemble: leave it out")
+            if reading is not None:
+                raise OptionError("reading", "is for trees, and a text has none: leave it out")
             if isinstance(text, Path):
                 return text_perplexity(self.ops, self.model, encode_text(text, self.vocabulary))
             return text_perplexity(self.ops, self.model, encode_lines(sentences_of(self.model, text), self.vocabulary))
@@ -255,6 +272,8 @@ class Scorer:
         if isinstance(proposals, Path):
             of_file["check"] = known_to(self.model, proposals)
         sentences = given_proposals(trees, proposals, self._reading(reading), **of_file)
+        if not sentences.proposals:
+            raise ValueError("perplexity: no trees are given")
         options: dict[str, Any] = {"documents": sentences.documents, "ensemble": ensemble, "batch_size": batch_size}
         return word_perplexity(self.ops, models, sentences.path, sentences.proposals, **options)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from accel import trained
-from accel.data.corpora.treebank import encode_trees
+from accel.data.corpora.treebank import Reading, encode_trees
 from accel.scoring.text import sentence_logps
 from accel.scoring.trees import tree_logps
 from accel.trained.interface import TrainedModel
@@ -220,9 +220,20 @@ def test_numbers_out_of_range_are_named(runs: dict[str, Path], value: Any) -> No
         ("batch_size", models["span_parser"].propose), ("number", models["span_parser"].propose),
         ("beam", models["treeformer"].translate), ("beam", models["gpst"].token_score), ("beam", models["tg"].parse),
         ("words", models["gpst"].sample), ("top_k", models["txl_terminals"].sample),
+        ("batch_size", models["gpst"].word_surprisals), ("batch_size", models["gpst"].embed),
+        ("batch_size", models["lstm"].perplexity), ("max_height", models["treeformer"].parse),
     ):  # fmt: skip
         message = refusal(lambda call=call, name=name: call(line, **{name: value}))  # type: ignore[misc]
         assert message == f"{name} {value!r}: {reason}"
+    for of_trees in (
+        lambda: models["tg"].tree_score(TREES, batch_size=value),
+        lambda: models["tg"].perplexity(trees=TREES, batch_size=value),
+    ):
+        assert refusal(of_trees) == f"batch_size {value!r}: {reason}"
+    if value != 0:
+        reason = reason.replace("1", "0")
+        message = refusal(lambda: models["gpst"].word_surprisals(line, context_lines=value))
+        assert message == f"context_lines {value!r}: {reason}"
 
 
 def test_what_a_model_cannot_do_is_refused(runs: dict[str, Path]) -> None:
@@ -276,11 +287,19 @@ def test_mistakes_are_named(runs: dict[str, Path], tmp_path: Path) -> None:
         (lambda: tg.tree_score(["(S the)", "(X the)"]), "trees"),
         (lambda: tg.perplexity(), "perplexity: give one of text, trees and proposals"),
         (lambda: tg.perplexity(trees=TREES, numbered=True), "numbered: is for a file of proposals"),
+        (lambda: tg.perplexity(trees=[]), "perplexity: no trees are given"),
+        (lambda: tg.perplexity(trees=__file__), f'trees: {__file__} is a file: give pathlib.Path("{__file__}")'),
+        (lambda: tg.tree_score(__file__), f'given: {__file__} is a file: give pathlib.Path("{__file__}")'),
+        (lambda: lstm.perplexity(__file__), f'text: {__file__} is a file: give pathlib.Path("{__file__}")'),
+        (lambda: lstm.perplexity(line, ensemble_with=[lstm]), "ensemble_with: language models of words make no ens"),
+        (lambda: lstm.perplexity(line, ensemble="product"), "ensemble_with: language models of words make no ensemble"),
+        (lambda: lstm.perplexity(line, reading=Reading()), "reading: is for trees, and a text has none: leave it out"),
         (lambda: tg.sample("zebra"), "prefix: the word 'zebra' is not in the closed vocabulary"),
         (lambda: tg.sample(words=0), "words 0: at least 1 is needed"),
         (lambda: tg.sample("the", seed=1.5), "seed 1.5: a whole number is needed"),
         (lambda: pairs.translate(line, num_beams=2), "num_beams: is no option of translations: these are beam, le"),
         (lambda: pairs.translate("the", extra_length=-2), "extra_length -2: at least -1 is needed"),
+        (lambda: pairs.translate(line, length_penalty="1"), "length_penalty 1: a number from 0 to 10 is needed"),
         (lambda: pairs.translate(line, length_penalty=-1), "length_penalty -1: a number from 0 to 10 is needed"),
         (lambda: gpst.sample("the dog", words=58), "words 58: after a prefix of 2 tokens at most 57 fit"),
     ):
