@@ -59,12 +59,12 @@ def require_same_options(directory: Path, stored: Mapping[str, Any], options: ar
 def require_same_contents(directory: Path, stored: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """Return the checksums of the data, as an option to store; TrainingError if they differ from those at the start.
 
-    The stored options of an older version have none to compare with.
+    The stored options of an older version have none to compare with, or 0 for a folder whose files it did not find.
     """
     digests = {name: _digest(_paths(getattr(options, name, None)), name) for name in ("data", "validation")}
     before = stored.get("contents", {})
     for name, digest in digests.items():
-        if digest != before.get(name, digest):
+        if digest != (before.get(name) or digest):
             paths = ", ".join(map(str, _paths(getattr(options, name))))
             use = "has other contents than at its start; put them back, or train in another directory"
             raise runs.TrainingError(f"{directory}: a resumed run keeps its data: --{name} {paths} {use}")
@@ -147,12 +147,19 @@ def _paths(value: Any) -> list[Path]:
 
 
 def _digest(paths: Sequence[Path], name: str) -> int:
-    """Return a checksum of the files; a folder counts with its files that are named as training or validation data."""
+    """Return a checksum of the files; a folder counts with its files that are named as training or validation data.
+
+    These are files whose names begin with such a word; if there are none, those whose names have one in them, such as
+    SCAN's, also in the folder's folders, such as GLUE's; else all files of the folder.
+    """
     checksum = 0
     for path in paths:
         prefixes = PARTS["train"] + PARTS["validation"] if name == "data" else PARTS[name]
-        files = [path] if path.is_file() else sorted(file for file in path.glob("*") if file.name.startswith(prefixes))
-        for file in filter(Path.is_file, files):
+        all_files = [path] if path.is_file() else sorted(filter(Path.is_file, path.glob("*")))
+        deeper = [*all_files, *sorted(filter(Path.is_file, path.glob("*/*")))]
+        files = [file for file in all_files if file.name.startswith(prefixes)] if path.is_dir() else all_files
+        files = files or [file for file in deeper if any(word in file.name for word in prefixes)] or all_files
+        for file in files:
             with file.open("rb") as lines:
                 while block := lines.read(_BLOCK):
                     checksum = crc32(block, checksum)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from accel import cli
+from accel.commands.resuming import _digest
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint, lock
 from accel.training.directory import EXPORTED, SETTINGS
@@ -118,6 +119,28 @@ def test_a_refused_start_leaves_nothing(
     (tmp_path / "old" / "notes").write_text("mine")
     assert message in mistake(*train(tmp_path / "old", house.data, *options))
     assert contents(tmp_path / "old") == {"notes": b"mine"}
+
+
+@pytest.mark.parametrize(
+    ("names", "read"),
+    [
+        (("train.tsv", "test.tsv", "notes"), ("train.tsv",)),
+        (("tasks_train_simple.txt", "tasks_test_simple.txt"), ("tasks_train_simple.txt",)),  # SCAN
+        (("CoLA/train.tsv", "CoLA/dev.tsv", "CoLA/test.tsv"), ("CoLA/train.tsv", "CoLA/dev.tsv")),  # GLUE
+        (("a.txt", "b.txt"), ("a.txt", "b.txt")),
+    ],
+)
+def test_a_folder_counts_with_the_files_that_train(
+    tmp_path: Path, names: tuple[str, ...], read: tuple[str, ...]
+) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("one")
+    before = _digest([tmp_path], "data")
+    for name in names:
+        (tmp_path / name).write_text("two")
+        assert (_digest([tmp_path], "data") != before) == (name in read)
+        (tmp_path / name).write_text("one")
 
 
 @pytest.mark.parametrize("resume", [False, True])
