@@ -34,12 +34,16 @@ def add_gold(parser: argparse.ArgumentParser) -> None:
 
 
 def check_gold(options: argparse.Namespace) -> None:
-    """Raise ValueError for gold trees of a model without trees, or --validation-gold without --validation."""
+    """Raise ValueError for gold trees of a model without trees, or without the text whose scores they join."""
     for name in ("validation_gold", *([] if options.resume else ["gold"])):  # an older GPT-2 may have stored --gold
         if getattr(options, name) is not None and options.model != "gpst":
             raise ValueError(f"{typed(name)}: is for gpst; {with_article(options.model)} has no trees")
     if options.validation_gold is not None and options.validation is None:
         raise ValueError("--validation-gold: there is no validation; use --validation TEXT")
+    if options.gold is not None and options.test is None and not options.resume:
+        raise ValueError(
+            "--gold: is scored with the test text; use --test TEXT, or grove parse --gold after the training"
+        )
 
 
 def measure_of(

@@ -136,9 +136,10 @@ def train(
     if resume:
         require_checkpoint(directory)
     if training.select == "accuracy" and not _has_accuracy(model, config):
-        raise TrainingError(f"select: {model.__name__} has no accuracy to select by")
+        raise TrainingError(f"select: accuracy, but {model.NAME} has none; use loss")
     if training.select == "f1" and measure is None:
-        raise TrainingError("select: f1, but no gold trees are parsed in a validation; use --validation-gold")
+        needed = "--validation-gold of gpst, or --validation of span_parser"
+        raise TrainingError(f"select: f1, but no gold trees are parsed in a validation; use {needed}, or select=loss")
     if training.select == "matthews" and measure is None:
         raise TrainingError("select: matthews is the correlation of CoLA, of the task glue; use loss or accuracy")
     run = start(ops, model, config, training, communicator, vocabulary, initial, frozen)

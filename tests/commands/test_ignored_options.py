@@ -85,7 +85,9 @@ def test_sentences_without_gold_trees_have_no_options_of_gold_trees(
      (("arithmetic", "--problems", 9), "--problems: is for generated data, and --data names a file: leave it out"),
      (("sentiment", "--no-phrases"),
       "--no-phrases: is for trees; a .tsv does not say which lines are phrases: leave it out"),
-     (("gpst", "--model", "gpt2", "--gold", "nowhere"), "--gold: is for gpst; a gpt2 has no trees")],
+     (("gpst", "--model", "gpt2", "--gold", "nowhere"), "--gold: is for gpst; a gpt2 has no trees"),
+     (("gpst", "--gold", "nowhere"),
+      "--gold: is scored with the test text; use --test TEXT, or grove parse --gold after the training")],
 )  # fmt: skip
 def test_data_and_models_that_have_no_such_option(
     options: tuple[object, ...], wrong: str, text: Path, mistake: Callable[..., str]

@@ -139,7 +139,7 @@ def test_another_result_selects_the_best_parameters(tmp_path: Path) -> None:
 
 
 def test_a_model_without_accuracy_is_not_selected_by_it(tmp_path: Path) -> None:
-    with pytest.raises(train.TrainingError, match="^select: accel.models.transformer_grammars.model has no accuracy"):
+    with pytest.raises(train.TrainingError, match="^select: accuracy, but transformer_grammar has none; use loss"):
         run(tmp_path, training=replace(TRAINING, select="accuracy"))
 
 
