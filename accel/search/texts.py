@@ -21,7 +21,9 @@ from refimpl.trees import ActionType
 
 @dataclass(frozen=True)
 class Text:
-    """The words of a text, those of its prefix first.
+    """The words of a text, those of its prefix first, as the vocabulary spells them.
+
+    The first piece that a GPST or a GPT-2 draws may continue the last word of the prefix.
 
     Attributes
     ----------
@@ -72,7 +74,7 @@ def draw_text(
         if context:
             raise OptionError("context", f"{model.path} reads every sentence by itself")
         texts = sample(ops, model, Limits(top_k), seed=seed, prefix=tokens, sync=sync)
-        return _first_words(model, texts, prefix, words)
+        return _first_words(model, texts, tokens, words)
     before = [_encoded(model, "context", sentence) for sentence in context]
     n_before, room = sum(map(len, before)), model.config.n_positions - 1
     left = room - n_before - len(tokens)
@@ -83,19 +85,20 @@ def draw_text(
         raise OptionError("words", f"after a prefix of {place} at most {left} fit into a context of the model", words)
     limits = Limits(top_k, one_pool=True)
     texts = sample(ops, model, limits, seed=seed, prefix=tokens, end=END_ID, context=before, sync=sync)
-    return _first_words(model, texts, prefix, words, room - n_before)
+    return _first_words(model, texts, tokens, words, room - n_before)
 
 
 def _first_words(
-    model: Model, texts: Iterator[tuple[int, ...]], prefix: Sequence[str], count: int, room: int | None = None
+    model: Model, texts: Iterator[tuple[int, ...]], prefix: Sequence[int], count: int, room: int | None = None
 ) -> Text:
-    """Return the text once it has `count` words after its prefix, ends, or has `room` tokens."""
-    vocabulary, n_words, decoded = model.vocabulary, len(prefix) + count, list(prefix)
+    """Return the text once it has `count` words after the tokens of its prefix, ends, or has `room` tokens."""
+    vocabulary, decoded = model.vocabulary, model.vocabulary.decode(prefix)
+    n_words = len(decoded) + count
     full = None
     for actions in texts:
         tokens = [i for i in actions if i >= 0 and vocabulary.type_of[i] == ActionType.T]
         decoded = vocabulary.decode(i for i in tokens if i != END_ID)
-        if len(decoded) == n_words + (vocabulary.kind in OF_PIECES):  # pieces: a word ends when the next one begins
+        if len(decoded) >= n_words + (vocabulary.kind in OF_PIECES):  # pieces: a word ends when the next one begins
             break
         if len(tokens) == room:
             full = model.config.n_positions - 1 if len(decoded) < n_words else None

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from accel.data.corpora.treebank import DOCUMENT
+from accel.data.vocabularies.word_pieces import UNKNOWN_PIECE
 from accel.data.vocabularies.words import Words
 from accel.trained.kinds import CONTEXTS, LABELLED_TREES, PROPOSALS, can
 from accel.trained.opening import Model
@@ -129,4 +130,8 @@ def joined(pieces: Pieces) -> list[int]:
 
 def count_unknown(model: Model, words: Iterable[str]) -> int:
     """Return how many of the words are unknown to the model."""
+    vocabulary = model.vocabulary
+    if getattr(vocabulary, "kind", "") == "word_pieces":  # decoding these changes capitals, and splits at punctuation
+        ids = (joined(pieces_of(model, [word])) for word in words)
+        return sum(UNKNOWN_PIECE in map(vocabulary.symbols.__getitem__, of_word) for of_word in ids)
     return sum(model.vocabulary.decode(joined(pieces_of(model, [word]))) != [word] for word in words)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -15,6 +17,7 @@ from accel.data.vocabularies import byte_pairs, word_pieces
 from accel.data.vocabularies.building import build
 from accel.data.vocabularies.given import load_given
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
+from accel.trained.words import count_unknown
 from refimpl.trees import Tree
 
 PAIRS = "l o w e r s t i d n Ġ Ġl Ġn Ġlo Ġlow er Ġlowest Ġnewer Ġwider <unk> <|endoftext|>".split()
@@ -87,6 +90,14 @@ def test_word_pieces_of_bert(bert: Path) -> None:
     assert vocabulary.decode(ids) == ["unwanted", "running"]
     assert vocabulary.begins_word[ids].tolist() == [True, False, False, True, False]
     assert Vocabulary.from_json(vocabulary.to_json()) == vocabulary
+
+
+def test_known_words_that_bert_spells_otherwise_are_not_unknown(bert: Path) -> None:
+    """Decoding changes a capital and splits at punctuation; only a word of which a part has no piece is unknown."""
+    model: Any = SimpleNamespace(vocabulary=load_given(bert))
+    known = model.vocabulary.decode(model.vocabulary.encode_words(["UnWanted,"]))
+    assert known == ["unwanted", ","]
+    assert count_unknown(model, ["UnWanted,", "unwanted", "zebra"]) == 1
 
 
 def test_words_are_cut_as_by_bert() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import tarfile
@@ -46,6 +47,10 @@ def test_folders_and_archives(tmp_path: Path) -> None:
     (tmp_path / "README").write_text("read me")
     assert suite_files(tmp_path) == [tmp_path / "a.json", tmp_path / "b.json"]
     assert suite_files(tmp_path / "b.json") == [tmp_path / "b.json"]
+    with gzip.open(tmp_path / "c.json.gz", "wb") as packed_suite:
+        packed_suite.write((tmp_path / "a.json").read_bytes())
+    assert suite_files(tmp_path)[2:] == [tmp_path / "c.json.gz"] and read_suite(tmp_path / "c.json.gz").name == "a"
+    (tmp_path / "c.json.gz").unlink()
     with tarfile.open(tmp_path / "packed.tar.xz", "w:xz") as packed:
         for path in suite_files(tmp_path):
             packed.add(path, f"json/{path.name}")

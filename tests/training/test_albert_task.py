@@ -13,6 +13,7 @@ import pytest
 from accel.data.batches.masked_text import between_symbols, masked_batches, read_masked_text
 from accel.data.batches.sentences import Examples
 from accel.data.files.lines import LineError
+from accel.data.vocabularies.albert import UNKNOWN
 from accel.models.albert import model as albert
 from accel.trained.opening import open_model
 from accel.training.checkpoint import read_state
@@ -80,6 +81,12 @@ def test_text_without_words(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("\n\n", encoding="utf-8")
     with pytest.raises(LineError, match="no sentence"):
         read_masked_text(tmp_path / "empty.txt", pieces(), 12)
+
+
+def test_a_word_without_pieces_is_unknown() -> None:
+    """A combining mark alone has no piece: without an id its example would have had symbols in the wrong order."""
+    vocabulary = pieces()
+    assert vocabulary.encode_words(["\u0301"]) == [vocabulary.ids[UNKNOWN]] and vocabulary.encode_words([]) == []
 
 
 def test_symbols_around_pairs() -> None:

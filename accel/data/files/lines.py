@@ -73,10 +73,16 @@ def open_bytes(path: str | Path) -> BinaryIO:
     return _OPENERS.get(Path(path).suffix, open)(path, "rb")  # type: ignore[operator, no-any-return]
 
 
+def files_of(folder: Path, suffix: str) -> list[Path]:
+    """Return the files of a folder whose names end with `suffix`, or with it and .gz or .xz, by name."""
+    return sorted(file for ending in ("", *_OPENERS) for file in folder.glob(f"*{suffix}{ending}"))
+
+
 def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:
     """Yield the path and the opened stream of every file of a folder or an archive whose name ends with `suffix`.
 
-    If `path` itself has the suffix, it is the only file.
+    The files of a folder may be packed: names may also end with `suffix` and .gz or .xz. If `path` itself has the
+    suffix, it is the only file.
 
     Raises
     ------
@@ -87,8 +93,8 @@ def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]
     if not path.is_dir() and suffix in path.suffixes:
         yield path, open_bytes(path)
         return
-    files = ((file, open_bytes(file)) for file in sorted(path.glob(f"*{suffix}")))
     try:
+        files = ((file, open_bytes(file)) for file in files_of(path, suffix))
         for file, stream in files if path.is_dir() else archive.open_members(path, suffix):
             is_any = True
             with stream:

@@ -19,10 +19,14 @@ from accel.data.published.minimal_pairs import Pair
 
 MANY = 4  # sentences with this many attractors or more form one paradigm
 _END = "<eos>"
-_IRREGULAR = {"are": "is", "have": "has", "do": "does", "go": "goes", "focus": "focuses"}
+_IRREGULAR = {"are": "is", "have": "has", "do": "does", "go": "goes", "focus": "focuses", "bias": "biases",
+              "quiz": "quizzes"}  # fmt: skip
 _PLURAL = {singular: plural for plural, singular in _IRREGULAR.items()} | {
-    f"{verb}s": verb for verb in ("die", "lie", "tie", "vie", "belie", "underlie")
-}
+    f"{verb}s": verb
+    for verb in ("die", "lie", "tie", "vie", "belie", "underlie", "untie", "ache", "cache", "axe", "hoe", "toe",
+                 "shoe", "finesse", "impasse")
+}  # fmt: skip
+"""Forms that the endings of a verb do not determine."""
 
 
 def other_form(verb: str, label: str) -> str | None:
@@ -32,8 +36,8 @@ def other_form(verb: str, label: str) -> str | None:
 
     Examples
     --------
-    >>> [other_form(verb, "VBZ") for verb in ("Is", "watches", "relies", "lies", "uses", "'s")]
-    ['Are', 'watch', 'rely', 'lie', 'use', None]
+    >>> [other_form(verb, "VBZ") for verb in ("Is", "watches", "aches", "relies", "lies", "uses", "quizzes", "'s")]
+    ['Are', 'watch', 'ache', 'rely', 'lie', 'use', 'quiz', None]
     >>> [other_form(verb, "VBP") for verb in ("have", "pass", "carry", "play", "undergo")]
     ['has', 'passes', 'carries', 'plays', 'undergoes']
     """

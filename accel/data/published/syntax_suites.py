@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from accel.data.files import archive
-from accel.data.files.lines import LineError, read_lines
+from accel.data.files.lines import LineError, files_of, read_lines
 from accel.data.published.region_formula import Chain, Sums, holds, parse_formula, regions_of
 
 Regions = Mapping[int, tuple[str, ...]]
@@ -62,7 +62,7 @@ def suite_files(path: str | Path) -> list[Path]:
     """
     path = Path(path)
     if path.is_dir():
-        files = sorted(path.glob("*.json"))
+        files = files_of(path, ".json")
     elif ".json" in path.suffixes:
         return [path]
     else:

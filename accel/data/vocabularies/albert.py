@@ -58,8 +58,9 @@ class AlbertPieces:
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
         """Return the ids of words; where no piece fits, that of UNKNOWN."""
-        text = normalised(" ".join(words), self.lower_case, self.keep_accents)
-        return [int(i) for i in self._processor.encode(text)]
+        text = " ".join(words)
+        ids = self._processor.encode(normalised(text, self.lower_case, self.keep_accents))
+        return [int(i) for i in ids or [self._processor.unk_id()] * bool(text)]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Return the words of ids."""
