@@ -23,11 +23,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Event
 
 from accel.training.directory import write_text
 from examples.gpu_runs import GPU_RUNS
@@ -93,13 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def work(folder: Path, queued: Sequence[Run], data: Path, at_once: int, commit: str, nice: int) -> None:
     """Make runs until none is left that can be made, or a signal comes."""
-    stop, running, killed = Event(), dict[Run, subprocess.Popen[bytes]](), Counter[Run]()
+    stop, running, killed = list[int](), dict[Run, subprocess.Popen[bytes]](), Counter[Run]()
     failed: set[str] = set()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
-            signal.signal(number, lambda *_: stop.set())
+            signal.signal(number, lambda number, _: stop.append(number))  # an Event could be locked by `wait`
     try:
-        while not stop.is_set():
+        while not stop:
             results = {run.name for run in queued if of(folder, "results", run).exists()}
             waiting = [run for run in queued if run.name not in results | failed and run not in running]
             unfinished = {run.name for run in (*waiting, *running)}
@@ -108,7 +108,7 @@ def work(folder: Path, queued: Sequence[Run], data: Path, at_once: int, commit: 
                 running[run] = start(folder, run, data, commit, nice)
             if not running:
                 break
-            stop.wait(SECONDS)
+            time.sleep(SECONDS)
             for run in list(running):
                 code = ended(folder, run, data, running[run])
                 if code is not None:

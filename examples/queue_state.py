@@ -58,10 +58,12 @@ def result(folder: Path, run: Run, data: Path, state: dict[str, Any]) -> dict[st
 def is_last_best(validations: Sequence[float], best: float) -> bool:
     """Return whether the last validation is the best one, and better than all before it.
 
-    >>> is_last_best([0.5, 0.7], 0.7), is_last_best([0.7, 0.5, 0.7], 0.7)
-    (True, False)
+    `best` may also be from a validation after the last step of a run that was lengthened later.
+
+    >>> is_last_best([0.5, 0.7], 0.7), is_last_best([0.7, 0.5, 0.7], 0.7), is_last_best([0.5, 0.6], 0.7)
+    (True, False, False)
     """
-    return validations.index(best) == len(validations) - 1
+    return validations[-1] == best and best not in validations[:-1]
 
 
 def f1_of(results: Path, name: str) -> float | None:
