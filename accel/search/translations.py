@@ -73,5 +73,5 @@ def _check(options: Mapping[str, Any]) -> None:
             raise OptionError(name, f"is no option of translations: these are {', '.join(SEARCH)}")
         if name != "length_penalty":
             check_number(name, value)
-        elif not isinstance(value, Real) or not 0 <= value <= MOST_PENALTY:
+        elif not isinstance(value, Real) or not 0 <= float(value) <= MOST_PENALTY:
             raise OptionError(name, f"a number from 0 to {MOST_PENALTY} is needed", value)

@@ -35,10 +35,10 @@ def _mean(scores: Floats) -> float:
     return float(scores.mean())
 
 
-def _check_no_path(name: str, given: Any) -> None:
+def _check_no_path(name: str, source: Any) -> None:
     """Raise ValueError if a string is the name of a file: a file is given by its `Path`."""
-    if isinstance(given, str) and os.path.isfile(given):
-        raise ValueError(f'{name}: {given} is a file: give pathlib.Path("{given}")')
+    if isinstance(source, str) and os.path.isfile(source):
+        raise ValueError(f'{name}: {source} is a file: give pathlib.Path("{source}")')
 
 
 def _unpickled(kind: type[Scorer], backend: str, module: str, weights: dict[str, Any], *rest: Any) -> Scorer:

@@ -138,8 +138,8 @@ def train(
     if training.select == "accuracy" and not _has_accuracy(model, config):
         raise TrainingError(f"select: accuracy, but {model.NAME} has none; use loss")
     if training.select == "f1" and measure is None:
-        needed = "--validation-gold of gpst, or --validation of span_parser"
-        raise TrainingError(f"select: f1, but no gold trees are parsed in a validation; use {needed}, or select=loss")
+        options = "--validation-gold of gpst, or --validation of span_parser"
+        raise TrainingError(f"select: f1, but no gold trees are parsed in a validation; use {options}, or select=loss")
     if training.select == "matthews" and measure is None:
         raise TrainingError("select: matthews is the correlation of CoLA, of the task glue; use loss or accuracy")
     run = start(ops, model, config, training, communicator, vocabulary, initial, frozen)

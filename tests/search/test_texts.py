@@ -22,8 +22,8 @@ def test_the_last_word_has_all_of_its_pieces() -> None:
 def test_words_are_counted_after_the_prefix_as_the_vocabulary_spells_it() -> None:
     """A BERT list makes three words of "don't": one word is drawn after it, and the text does not go on for ever."""
     vocabulary = Vocabulary("word_pieces", ("##ing", "'", "[UNK]", "don", "play", "t", "the"), ())
-    prefix, drawn = vocabulary.encode_words(["don't"]), vocabulary.encode_words(["playing", "the", "play"])
+    prefix, more = vocabulary.encode_words(["don't"]), vocabulary.encode_words(["playing", "the", "play"])
     model: Any = SimpleNamespace(vocabulary=vocabulary)
-    texts = ((*prefix, *drawn[: n + 1]) for n in range(len(drawn)))
+    texts = ((*prefix, *more[: n + 1]) for n in range(len(more)))
     assert _first_words(model, texts, prefix, 1).words == ("don", "'", "t", "playing")
-    assert next(texts)[len(prefix) :] == tuple(drawn)
+    assert next(texts)[len(prefix) :] == tuple(more)

@@ -19,7 +19,7 @@ from accel.commands.resuming import _digest
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint, lock
 from accel.training.directory import EXPORTED, SETTINGS
-from accel.training.run import BEST, METRICS, NEWEST, TrainingError
+from accel.training.run import BEST, METRICS, NEWEST
 from tests.fixtures.command_line import Grove
 from tests.fixtures.toy_house import House, train
 from tests.fixtures.toy_run import metrics
@@ -275,33 +275,6 @@ def test_a_run_that_another_process_trains_is_refused(
     advice = f"if it has ended, remove {directory / lock.LOCK}"
     assert message == f"{directory}: process {os.getpid()} on elsewhere trains this run; {advice}"
     assert lock.holder(directory) == (os.getpid(), "elsewhere")
-
-
-def test_a_process_of_another_user_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: object) -> None:
-        raise PermissionError
-
-    (tmp_path / lock.LOCK).write_text(f"1 {socket.gethostname()}\n")
-    monkeypatch.setattr(lock.os, "kill", refuse)
-    assert lock.holder(tmp_path) == (1, socket.gethostname())
-
-
-def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without file locks, the run is locked while the process that the file names is alive."""
-
-    def no_locks(*arguments: object) -> None:
-        raise OSError(lock.errno.ENOSYS, "Function not implemented")
-
-    monkeypatch.setattr(lock.fcntl, "flock", no_locks)
-    with lock.locked(tmp_path / "run"):
-        with pytest.raises(TrainingError, match=f"process {os.getpid()} on "), lock.locked(tmp_path / "run"):
-            pass
-    assert not (tmp_path / "run").exists()
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    (tmp_path / lock.LOCK).write_text(f"{dead.pid} {socket.gethostname()}\n")
-    with lock.locked(tmp_path):
-        assert lock.holder(tmp_path) == (os.getpid(), socket.gethostname())
 
 
 def test_a_run_that_has_lost_its_checkpoint_is_refused(
