@@ -137,6 +137,12 @@ def _on_host(options: argparse.Namespace) -> bool:
     return bool(options.race or options.fma or options.thread_order)
 
 
+def _flags(options: argparse.Namespace) -> list[str]:
+    """Return the options that say how kernels run, as they were typed."""
+    flags = [f"--{name}" for name in ("race", "fma", "require") if getattr(options, name)]
+    return [*flags, *(["--thread-order", str(options.thread_order)] if options.thread_order else [])]
+
+
 def _verify(options: argparse.Namespace, ops: dict[str, Op]) -> tuple[str, int]:
     """Return the last lines of the report, or all of it as JSON, and the exit status."""
     backend = _load(options, ops)
@@ -202,7 +208,7 @@ def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op])
             results = run_operation(backend, op, options.examples, options.seconds)
             rows.append(report.Row(op, results, *_save(op, results)))
             if not options.json:
-                print("\n".join(report.row_lines(rows[-1], ops, options.backend)), flush=True)
+                print("\n".join(report.row_lines(rows[-1], ops, options.backend, _flags(options))), flush=True)
     except KeyboardInterrupt as stop:
         stop.args = (f"{str(stop) or 'interrupted'} while {op.name} was tested",)
         raise

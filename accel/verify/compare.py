@@ -102,6 +102,8 @@ def assert_close(
 def allowance(ref64: np.ndarray, narrow: list[Any], condition: Any = None, precision: Precision = FLOAT64) -> Any:
     """Return how far floats may be off. In float64: 1e-10 max|ref64|, where the maximum counts as at least 1e-3.
 
+    For an element it is eps times its `condition` if that is larger: large numbers may cancel.
+
     In another precision, with its eps: 2 max|narrow - ref64| + eps max|ref64|, or for an element eps times its
     `condition` if that is larger, what the roundings on the way to it can do (`accel/verify/conditions.py`). `narrow`
     are answers of the reference in float32, for the inputs and for neighbours within one rounding of the precision,
@@ -111,7 +113,7 @@ def allowance(ref64: np.ndarray, narrow: list[Any], condition: Any = None, preci
     finite = np.isfinite(ref64)
     size = np.abs(ref64[finite]).max(initial=0.0)
     if precision == FLOAT64:
-        return 1e-10 * max(size, 1e-3)
+        return np.maximum(1e-10 * max(size, 1e-3), precision.eps * np.asarray(0.0 if condition is None else condition))
     off = max((np.abs(np.asarray(x, np.float64)[finite] - ref64[finite]).max(initial=0.0) for x in narrow), default=0.0)
     of_element = precision.eps * np.asarray(0.0 if condition is None else condition)
     return np.maximum(2 * off + precision.eps * size, of_element) + precision.tiny

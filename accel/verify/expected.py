@@ -84,7 +84,7 @@ def compare(expected: Expected, got: list[Outputs], dtype: type) -> None:
 
 def _compare(expected: Expected, results: list[Outputs], dtype: type, count: int) -> None:
     op, narrow = expected.op, expected.narrow(count)
-    conditions = expected.conditions if dtype == np.float32 else None
+    conditions = expected.conditions
     precision = expected.precision if dtype == np.float32 else FLOAT64
     for b, (fast, exact) in enumerate(zip(results, expected.wide, strict=True)):
         for number, reference in enumerate(exact):

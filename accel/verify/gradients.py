@@ -100,6 +100,7 @@ def gradients_of(op: Op, backend: Any, case: Case, d_out: np.ndarray, dtype: typ
 def compare_gradients(op: Op, case: Case, expected: Slope, wide: Example) -> None:
     """Raise AssertionError unless float64 gradients give the reference's slope, to 1e-7."""
     arguments, along = op.batched(case), expected.along
+    require_finite(op, wide, "float64")  # an infinity would make every tolerance infinite
     for name in op.diff:
         assert_shape(wide[name], arguments[name], f"{op.clause} {op.name}_vjp, {name}")
     terms = {name: float((wide[name] * along[name]).sum()) for name in op.diff}
@@ -227,11 +228,15 @@ def check_finite_gradients(backend: ModuleType, op: Op, case: Case, seed: int) -
     d_out = np.random.default_rng([seed, 99]).standard_normal(shape)
     with np.errstate(all="ignore"):
         gradients = gradients_of(op, backend, case, d_out, np.float32)
+    require_finite(op, gradients, "float32")
+
+
+def require_finite(op: Op, gradients: Example, dtype: str) -> None:
+    """Raise Disagreement if a gradient has a NaN or an infinity."""
     for name, g in gradients.items():
         if not np.isfinite(g).all():
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(g))[0])
-            what = f"{op.clause} {op.name}_vjp in float32, {name}"
-            raise Disagreement(what, str(list(at)), g[at], "a finite number")
+            raise Disagreement(f"{op.clause} {op.name}_vjp in {dtype}, {name}", str(list(at)), g[at], "a finite number")
 
 
 def largest(case: Case) -> float:

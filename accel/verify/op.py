@@ -50,6 +50,7 @@ class Op:
     finite: bool = False  # a NaN or an infinity anywhere in the examples is refused
     condition: Callable[[Example, Example, int, float], Outputs] | None = None  # of each output; float: unit roundoff
     gradient_conditions: Callable[[dict[str, Any], np.ndarray], Outputs] | None = None  # arguments, d_out; like `diff`
+    has_softmax: bool = False  # over an axis of any size: at given sizes values are tested with larger floats, too
     saturated: bool = False  # gradients are tested on the inputs as drawn, huge ones included
     sized: tuple[Callable[..., Case], ...] = ()  # cases of given sizes; `accel/verify/sizes.py` says which sizes
 
@@ -88,8 +89,8 @@ class Op:
     def _own_vjp(self, backend: Any, arguments: dict[str, Any], d_out: np.ndarray) -> Any:
         """Return what the backend's NAME_vjp returns.
 
-        Between the function and its gradient the function is called again, as by another layer, with halved floats:
-        the gradient may use only `outputs` of the first call, and nothing may change these.
+        Between the function and its gradient the function is called again, as by other layers, with halved floats and
+        with another batch: the gradient may use only `outputs` of the first call, and nothing may change these.
         """
         function, vjp = (kernel_of(backend, name) for name in (self.name, f"{self.name}_vjp"))
         positional, options = self.arguments(backend, arguments)
@@ -97,6 +98,8 @@ class Op:
         outputs = [to_numpy(y) for y in returned]
         halves, _ = self.arguments(backend, {key: x / 2 if is_float(x) else x for key, x in arguments.items()})
         of_halves = function(*halves, **options)
+        elsewhere, other_options = self.arguments(backend, self._another_batch(d_out.dtype))
+        function(*elsewhere, **other_options)
         places = [f"output {n}, after the function was called again" for n in range(len(outputs))]
         self._require_unchanged("", places, returned, outputs)
         originals = [d_out, *outputs, *(arguments[name] for name in arguments if name not in self.options)]
@@ -115,12 +118,35 @@ class Op:
                 self._require_unchanged("_vjp", places, gradients, values)
         return gradients
 
+    def require_lasting(self, backend: Any, arguments: Example, others: Example) -> None:
+        """Raise Disagreement if an output is a view of an argument, or if the next call, of `others`, writes to it."""
+        function = kernel_of(backend, self.name)
+        positional, options = self.arguments(backend, arguments)
+        returned = arrays_of(function(*positional, **options), self.name)
+        outputs = [to_numpy(y) for y in returned]
+        for number, y in enumerate(returned):
+            if any(
+                isinstance(x, np.ndarray) and isinstance(y, np.ndarray) and np.shares_memory(x, y) for x in positional
+            ):
+                what = f"{self.clause} {self.name}, output {number}"
+                raise Disagreement(what, "memory", "a view of an argument", "an array of its own")
+        following, options = self.arguments(backend, others)
+        function(*following, **options)
+        places = [f"output {number}, after the function was called again" for number in range(len(outputs))]
+        self._require_unchanged("", places, returned, outputs)
+
+    def _another_batch(self, dtype: Any) -> Example:
+        """Return the arguments of an ordinary batch, with floats of this dtype."""
+        arguments = self.batched(self.sized[0]())
+        return {key: x.astype(dtype) if is_float(x) else x for key, x in arguments.items()}
+
     def _require_unchanged(
         self, ending: str, places: Sequence[str], arrays: Sequence[Any], before: Sequence[Any]
     ) -> None:
         """Raise Disagreement if a function has written to an array that it received, or returned earlier."""
         for place, x, right in zip(places, arrays, before, strict=True):
-            if isinstance(right, np.ndarray) and to_numpy(x).tobytes() != right.tobytes():
+            is_array = isinstance(right, np.ndarray)
+            if to_numpy(x).tobytes() != right.tobytes() if is_array else isinstance(right, list) and x != right:
                 raise Disagreement(f"{self.clause} {self.name}{ending}", place, "other values", "the same")
 
     def _require_apart(self, arrays: Sequence[Any]) -> None:
@@ -160,8 +186,9 @@ class Op:
         return autograd_vjp(function, positional, options, [names.index(name) for name in self.diff], d_y)
 
     def arguments(self, backend: Any, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return copies of the arguments for the backend: those by position, and those by keyword."""
         positional = [
-            to_library(x, backend) if isinstance(x, np.ndarray) else x
+            to_library(x, backend) if isinstance(x, np.ndarray) else list(x) if isinstance(x, list) else x
             for key, x in arguments.items()
             if key not in self.options
         ]

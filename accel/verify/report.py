@@ -62,19 +62,22 @@ def table_row(row: Row, ops: Sequence[Op]) -> str:
     return _line(row.op.name, cells, ops)
 
 
-def row_lines(row: Row, ops: Sequence[Op], backend: str) -> list[str]:
-    """Return the row of the table, and below it the first failure and the notes."""
-    return [table_row(row, ops), *([failure_lines(row, backend)] if row.failure else []), *notes(row)]
+def row_lines(row: Row, ops: Sequence[Op], backend: str, flags: Sequence[str] = ()) -> list[str]:
+    """Return the row of the table, and below it the first failure and the notes; `flags` as in `failure_lines`."""
+    return [table_row(row, ops), *([failure_lines(row, backend, flags)] if row.failure else []), *notes(row)]
 
 
-def failure_lines(row: Row, backend: str) -> str:
-    """Return the operation, its verdict or failing column, and its first failure; below, how to run the input again."""
+def failure_lines(row: Row, backend: str, flags: Sequence[str] = ()) -> str:
+    """Return the operation, its verdict or failing column, and its first failure; below, how to run the input again.
+
+    `flags` are the options that say how kernels run.
+    """
     assert row.failure is not None
     head = f"{row.op.name}: {row.verdict}" if row.values_agree else f"{row.op.name}, {row.differing[0]}"
     once = "" if row.failure.repeats else "; run again, the same input agrees: the kernel's answers vary"
     again = f"its input is not saved: {row.unsaved}"
     if row.file:
-        again = f"grove verify --replay {row.file} {shlex.quote(backend)}"
+        again = " ".join(["grove verify", *flags, "--replay", row.file, shlex.quote(backend)])
     return f"{head}: {without_clause(row.op, row.failure.message)}{once}\n  {again}"
 
 

@@ -7,14 +7,14 @@ from types import ModuleType
 from accel.verify.gradients import check_gradients_as_drawn
 from accel.verify.op import Op
 from accel.verify.sizes import cases_at_sizes
-from accel.verify.values import check_neighbours_at_size, check_values
+from accel.verify.values import check_neighbours_at_size, check_values_at_size
 
 
 def test_ops_at_sizes(backend: ModuleType, op: Op) -> None:
     """The outputs are the reference's, in float64 and float32, and the laws hold."""
     for size, case in cases_at_sizes(backend, op):
         try:
-            check_values(backend, op, case)
+            check_values_at_size(backend, op, case)
         except AssertionError as error:
             error.add_note(f"at {size}")
             raise

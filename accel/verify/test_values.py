@@ -13,13 +13,15 @@ from accel.verify.compare import assert_close
 from accel.verify.expected import Expected, compare
 from accel.verify.op import Case, Op, example_case
 from accel.verify.precision import held
-from accel.verify.values import answers, check_error, check_neighbours, check_values
+from accel.verify.values import answers, check_error, check_lasting, check_neighbours, check_values
 
 
 @given(data=st.data())
 def test_ops(backend: ModuleType, op: Op, data: st.DataObject) -> None:
-    """Example b of the batch has the reference's outputs, in float64 and float32, and the laws hold."""
-    check_values(backend, op, data.draw(op.cases, label="case"))
+    """Example b of the batch has the reference's outputs, which last; the laws hold. In float64 and float32."""
+    case = data.draw(op.cases, label="case")
+    check_values(backend, op, case)
+    check_lasting(backend, op, case)
 
 
 @given(data=st.data())

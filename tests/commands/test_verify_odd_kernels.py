@@ -53,17 +53,20 @@ Write = Callable[[str, str], str]
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("bias_gelu = keeping(bias_gelu)", "output 0, after the function was called again: got other values, wanted"),
+        (
+            "bias_gelu = keeping(bias_gelu)",
+            "bias_gelu, ragged batches: output 0, after the function was called again: got other values, wanted",
+        ),
         (
             "bias_gelu_vjp = keeping(bias_gelu_vjp)",
-            "bias_gelu_vjp: gradient 0, after another gradient was asked for: got",
+            "bias_gelu: values agree, gradients differ: bias_gelu_vjp: gradient 0, after another gradient was asked",
         ),
     ],
 )
 def test_what_is_returned_stays_as_it_is(write: Write, text: str, message: str, run_grove: Grove) -> None:
     """A kernel that overwrites an array it returned earlier gives wrong gradients to a model that calls it twice."""
     status, out, _ = run_grove("verify", write("kept_memory", KEEPING + text), "--examples", 5)
-    assert status == 1 and f"bias_gelu: values agree, gradients differ: {message}" in out
+    assert status == 1 and message in out
 
 
 def test_a_kernel_may_return_more_for_its_gradient(write: Write, run_grove: Grove) -> None:

@@ -120,3 +120,52 @@ def test_a_gradient_of_the_last_call_is_seen() -> None:
     assert first_failure(test_grads.test_gradients, backend, ROWS["layer_norm"]) is None
     backend.layer_norm_vjp = layer_norm_vjp
     assert first_failure(test_grads.test_gradients, backend, ROWS["layer_norm"]) is not None
+
+
+def test_a_gradient_with_the_mask_of_the_last_call_is_seen() -> None:
+    """The mask follows from seed and rate alone: only a call on another batch in between shows it."""
+    last = {}
+
+    def dropout(x: Any, rate: float, seed: int) -> Any:
+        (last["mask"],) = cpu.dropout(np.ones_like(x), rate, seed)
+        return cpu.dropout(x, rate, seed)
+
+    def dropout_vjp(d_out: Any, outputs: Any, x: Any, rate: float, seed: int) -> Any:
+        return ((d_out.T * last["mask"].mean(axis=1)[0]).T,) if last["mask"].shape != d_out.shape else (
+            d_out * last["mask"],)  # fmt: skip
+
+    backend = backend_with("dropout", dropout)
+    backend.dropout_vjp = dropout_vjp
+    assert first_failure(test_grads.test_gradients, backend, ROWS["dropout"]) is not None
+
+
+def test_sums_in_another_order_at_every_call_are_right() -> None:
+    """A kernel that adds up with atomics gives other bits at every call; beside NaN it must only agree."""
+    draw = np.random.default_rng(0)
+
+    def weighted_sum(scores: Any, vectors: Any, offsets: Any) -> Any:
+        _, weights = cpu.weighted_sum(scores, vectors, offsets)
+        out = np.zeros((len(offsets) - 1, vectors.shape[1]), vectors.dtype)
+        for group, (begin, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+            for row in draw.permutation(np.arange(begin, end)):
+                out[group] += weights[row] * vectors[row]
+        return out, weights
+
+    def leaky(scores: Any, vectors: Any, offsets: Any) -> Any:
+        out, weights = weighted_sum(scores, vectors, offsets)
+        return out + vectors[:1].sum(), weights
+
+    backend, row = backend_with("weighted_sum", weighted_sum), ROWS["weighted_sum"]
+    for body, options in ((test_ops.test_ops, {}), (test_ops.test_neighbours, {"filling": np.nan})):
+        assert first_failure(body, backend, row, **options) is None
+    backend.weighted_sum = leaky
+    assert first_failure(test_ops.test_neighbours, backend, row, filling=np.nan) is not None
+
+
+def test_more_for_the_gradient_need_not_have_the_rows_of_the_examples() -> None:
+    def bias_gelu(x: Any, bias: Any) -> Any:
+        return *cpu.bias_gelu(x, bias)[:1], np.ascontiguousarray((x + bias).T), np.array(0.5, x.dtype)
+
+    backend = backend_with("bias_gelu", bias_gelu)
+    for body, options in ((test_ops.test_ops, {}), (test_ops.test_neighbours, {"filling": np.nan})):
+        assert first_failure(body, backend, ROWS["bias_gelu"], **options) is None

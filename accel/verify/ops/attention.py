@@ -26,6 +26,9 @@ from accel.verify.strategies import dropout_seeds, floats, position_types, regim
 from refimpl import attention, randomness
 from refimpl.transformer_grammars import stack_compose
 
+RELATIVE = 33
+"""The number of vectors of relative positions at given sizes."""
+
 
 def position_arrays(regime: str, seed: int, n_relative: int, heads: int, width: int) -> Example:
     return {
@@ -64,13 +67,13 @@ def sparse_cases(draw: Callable) -> Case:
 def sparse_of_sizes(
     rate: float, queries: int = 4, keys: int = 5, edges: int = 3, heads: int = 1, width: int = 3
 ) -> Case:
-    """The first query sees no key; every other query sees `edges` keys, the first key among them."""
+    """The first query sees no key; every other query sees `edges` keys, the first and a late one among them."""
     keys = max(keys, edges)
-    sets = [[], *([0, *(1 + (i + j) % (keys - 1) for j in range(edges - 1))] for i in range(queries - 1))]
+    sets = [[], *([0, *sorted(keys - 1 - (i + j) % (keys - 1) for j in range(edges - 1))] for i in range(queries - 1))]
     q, k, v = (floats("unit", 3 + i, n, heads, width) for i, n in enumerate((queries, keys, keys)))
-    relative = [[(i + j) % 2 for j in range(len(s))] for i, s in enumerate(sets)]
+    relative = [[(13 * i + j) % RELATIVE for j in range(len(s))] for i, s in enumerate(sets)]
     example = {"q": q, "k": k, "v": v, "keys": sets, "relative": relative}
-    return Case(position_arrays("unit", 0, 2, heads, width) | {"rate": rate, "seed": 7}, [example])
+    return Case(position_arrays("unit", 0, RELATIVE, heads, width) | {"rate": rate, "seed": 7}, [example])
 
 
 def ref_sparse(shared: Example, example: Example, start: int, attend: Attend = attention.sparse_attention) -> Outputs:
@@ -155,7 +158,7 @@ ATTENTION = (
         "sparse_attention", "attention", "ATT-1", sparse_cases(), ref_sparse, batched_sparse, split_by_queries,
         diff=ATTENTION_DIFF, options=("rate", "seed"), moves=False,
         condition=lambda s, e, start, unit: ref_sparse(s, e, start, partial(conditions.sparse_attention, unit=unit)),
-        laws=(laws.weighted_mean_of_values,), sized=dropping_and_not(sparse_of_sizes),
+        laws=(laws.weighted_mean_of_values,), sized=dropping_and_not(sparse_of_sizes), has_softmax=True,
         errors=(
             MIXED,
             ("keys", lambda a: a | {"keys": a["keys"] + np.int32(10_000)}),
@@ -169,7 +172,7 @@ ATTENTION = (
         diff=ATTENTION_DIFF, options=("rate", "seed"), moves=False,
         condition=lambda s, e, start, unit: ref_causal(s, e, start, partial(conditions.causal_attention, unit=unit)),
         laws=(laws.weighted_mean_of_values,),
-        sized=(*dropping_and_not(causal_of_sizes), causal_halves_of_sizes),
+        sized=(*dropping_and_not(causal_of_sizes), causal_halves_of_sizes), has_softmax=True,
         errors=(
             MIXED,
             ("r ", lambda a: a | {"r": a["r"][:0]}),

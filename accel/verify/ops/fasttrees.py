@@ -47,8 +47,9 @@ def logits_of_sizes(rows: int = 4, width: int = 3) -> Case:
 
 
 def tree_gates_of_sizes(rows: int = 4, masters: int = 0, units: int = 0) -> Case:
-    """One master gate for all units or, if `masters` is given, one for each unit."""
-    n, n_units = masters or 1, units or masters or 2
+    """One master gate for all units or, if `masters` is given, one for each unit; `units` becomes a multiple of it."""
+    n = masters or 1
+    n_units = -(-(units or masters or 2) // n) * n
     widths = {"a": n, "b": n, "f": n_units, "x": n_units}
     arrays = {name: floats("unit", i, rows, width) for i, (name, width) in enumerate(widths.items())}
     parts = [slice(1), slice(1, None)] if rows > 1 else [slice(1)]
@@ -94,7 +95,8 @@ def steps_of_sizes(
     kind: str, sequences: int = 2, steps: int = 2, masters: int | None = 0, units: int = 0
 ) -> Case:  # fmt: skip
     """A sequence of `steps` steps, then sequences of two, the last of one; masters as in `tree_gates_of_sizes`."""
-    n, n_units = masters or 1, units or masters or 2
+    n = masters or 1
+    n_units = -(-(units or masters or 2) // n) * n
     n_master = 0 if kind == "lstm" else 2 * n
     n_rows = 4 * n_units + (n_master if kind == "on_lstm" else 0)
     weight = np.float64(np.float32(floats("unit", 0, n_rows, n_units) / np.sqrt(n_units)))

@@ -216,7 +216,7 @@ GPST_LAYERS = (
     Op(
         "weighted_sum", "inside_outside", "IO-3", group_cases(), ref_weighted_sum,
         batched_groups, split_groups, diff=("scores", "vectors"), laws=(weights_of_groups,),
-        sized=(groups_of_sizes,),
+        sized=(groups_of_sizes,), has_softmax=True,
         condition=lambda s, e, start, unit: conditions.weighted_sum(e["scores"], e["vectors"], e["sizes"], unit),
         errors=(
             ("vectors", lambda a: a | {"scores": np.ones(999)}),

@@ -67,14 +67,14 @@ def output_cases(draw: Callable, labelled: bool) -> Case:
 
 
 def embedding_of_sizes(rows: int = 4, same: int = 1, width: int = 3) -> Case:
-    """Ids for a table of two rows: `rows` times the first id, then `same` times the second."""
-    ids = np.r_[np.zeros(rows, np.int32), np.ones(same, np.int32)]
-    return Case({"table": floats("unit", 0, 2, width)}, [{"ids": part} for part in (ids[:2], ids[2:])])
+    """Ids for a table of 300 rows: `rows` times the first id, then `same` times the last."""
+    ids = np.r_[np.zeros(rows, np.int32), np.full(same, 299, np.int32)]
+    return Case({"table": floats("unit", 0, 300, width)}, [{"ids": part} for part in (ids[:2], ids[2:])])
 
 
 def output_of_sizes(rows: int = 4, words: int = 5, width: int = 3) -> Case:
-    """One row without a label, and `rows` rows with labels, the largest label among them."""
-    labels = np.r_[-1, np.arange(rows)[::-1] % words].astype(np.int32)
+    """One row without a label, and `rows` rows with labels from the largest one down, in steps of a quarter."""
+    labels = np.r_[-1, (words - 1 - np.arange(rows) * max(1, words // 4)) % words].astype(np.int32)
     h = floats("unit", 1, rows + 1, width)
     examples = [{"h": h[part], "labels": labels[part]} for part in (slice(2), slice(2, None))]
     return Case({"table": floats("unit", 0, words, width), "bias": floats("unit", 2, words)}, examples)
@@ -128,7 +128,7 @@ LAYERS = (
         batched_rows("h", "table", "bias", "labels"),
         lambda outputs, case: split_by_x(outputs[:2], case),  # the third has all labelled rows, or none
         diff=("h", "table", "bias"),
-        laws=(laws.log_probability,), sized=(output_of_sizes,),
+        laws=(laws.log_probability,), sized=(output_of_sizes,), has_softmax=True,
         condition=lambda s, e, start, unit: (
             conditions.cross_entropy(e["h"], s["table"], s["bias"], e["labels"], unit),
         ),

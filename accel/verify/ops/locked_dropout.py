@@ -25,8 +25,9 @@ def locked_cases(draw: Callable) -> Case:
     return numbered(draw(dropout_cases()))
 
 
-def locked_of_sizes(width: int = 3) -> Case:
-    examples = [{"x": floats("unit", b, 1 + b, width)} for b in range(2)]
+def locked_of_sizes(rows: int = 3, width: int = 3) -> Case:
+    """Two sequences with `rows` rows in total, the first of one row; with one row, one sequence."""
+    examples = [{"x": floats("unit", b, n, width)} for b, n in enumerate((1, rows - 1)) if n]
     return numbered(Case({"rate": 0.3, "seed": 7}, examples))
 
 

@@ -73,7 +73,6 @@ def split_logz(outputs: Outputs, case: Case) -> list[Outputs]:
 def split_best_trees(outputs: Outputs, case: Case) -> list[Outputs]:
     """Return (scores, numbers of constituents, constituents [K, 3]) of every sentence."""
     tree_offsets, scores, span_offsets, spans, labels = outputs
-    assert [x.dtype for x in outputs] == [np.int64, np.float64, np.int64, np.int32, np.int32]
     assert len(tree_offsets) == len(case.examples) + 1 and tree_offsets[0] == span_offsets[0] == 0
     assert tree_offsets[-1] == len(scores) == len(span_offsets) - 1
     assert span_offsets[-1] == len(spans) == len(labels) and spans.shape[1:] == (2,)
@@ -136,7 +135,7 @@ SPAN_PARSER = (
     Op(
         "span_logz", "span_parser", "SP-2", square_cases(), ref_span_logz, batched_squares, split_logz,
         diff=("scores",), finite=True, saturated=True, laws=(above_the_flat_tree,), errors=ERRORS,
-        sized=(partial(squares_of_sizes, None),),
+        sized=(partial(squares_of_sizes, None),), has_softmax=True,
         condition=lambda s, e, start, unit: (np.array([conditions.span_logz(e["scores"], unit)]),),
     ),
     Op(

@@ -114,9 +114,10 @@ def actions_of_sizes(sequences: int = 2, words: int = 4) -> Case:
     return Case({}, [{"actions": actions} for actions in examples])
 
 
-def segments_of_sizes(sequences: int = 2, words: int = 4) -> Case:
-    shared = {"segment_length": 4, "memory_length": 5, "memory": "stack", "positions": "depth"}
-    return Case(shared, types_of_sizes(sequences, words).examples)
+def segments_of_sizes(sequences: int = 2, words: int = 4, segment: int = 4, memory: int = 5) -> Case:
+    """Sequences that are longer than the segment or the memory, if these are long."""
+    shared = {"segment_length": segment, "memory_length": memory, "memory": "stack", "positions": "depth"}
+    return Case(shared, types_of_sizes(sequences, max(words, segment - 4, memory - 5)).examples)
 
 
 def spoiled_types(position: int, kind: int) -> Spoiler:

@@ -37,7 +37,8 @@ def dot_product_of_sizes(
 ) -> Case:
     """A sequence of one query, and a longer one."""
     queries = queries or (min(keys or 6, 6) if causal else 6)
-    sizes = (1, 2), (queries, keys or (queries + 1 if causal else 5))
+    n_keys = keys or (queries + 1 if causal else 5)
+    sizes = (1, 2), (queries, max(n_keys, queries) if causal else n_keys)
     examples = [
         {name: floats("unit", 3 * number + i, n if name == "q" else s, heads, width) for i, name in enumerate("qkv")}
         for number, (n, s) in enumerate(sizes)
@@ -81,6 +82,7 @@ TRANSFORMER = (
             s, e, start, partial(conditions.dot_product_attention, unit=unit)
         ),
         laws=(laws.weighted_mean_of_values,),
+        has_softmax=True,
         sized=tuple(
             y for f in (dot_product_of_sizes, dot_product_of_squares) for x in (True, False)
             for y in dropping_and_not(partial(f, x))
