@@ -92,8 +92,8 @@ def check_neighbours(
             except Disagreement:
                 if _repeats(op, backend, case, dtype, right):
                     raise
-                mixed = [beside if i == b else outputs for i, outputs in enumerate(right)]
-                compare(Expected(op, case, precision), mixed, dtype)
+                results = [beside if i == b else outputs for i, outputs in enumerate(right)]
+                compare(Expected(op, case, precision), results, dtype)
 
 
 def _repeats(op: Op, backend: ModuleType, case: Case, dtype: type, right: list[Outputs]) -> bool:
