@@ -65,7 +65,7 @@ DEMO, INDUCTION = "demo", "induction"
 """The default, and the recipe of section 4.3: a pre-trained model, 32 sentences a step, trees that split no word."""
 OF_GPT2 = {"small_13": "small", "medium_25": "medium"}
 """The configurations that only a GPT-2 has, each with the configuration of the GPST that it is compared with."""
-_FROM_DATA = ("model", "vocabulary_size", "n_positions")
+_FROM_DATA = ("model", "vocabulary_size", "n_positions", "n_classes")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

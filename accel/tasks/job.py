@@ -142,6 +142,9 @@ def configured(
     if "help" in options.set:
         _print_settings((config, training), free)
         raise SystemExit(0)
+    for setting in options.set if hasattr(options, "kind") and not options.resume else ():
+        if setting.partition("=")[0] == "kind":
+            raise OptionError("set", "is set by --model: leave it out", setting)
     values = {name: getattr(options, name) for name in free if getattr(options, name, None) is not None}
     values |= {name: value for name, value in (_setting(setting, types, free) for setting in options.set)}
     model_settings = {f.name for f in fields(type(config))}

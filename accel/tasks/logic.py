@@ -44,7 +44,7 @@ TRAINING = TrainingConfig(
     select="accuracy",
     checkpoint_every=200,
 )
-_FROM_DATA = ("vocabulary_size", "n_classes", "pair")
+_FROM_DATA = ("vocabulary_size", "n_classes", "pair", "n_tables")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

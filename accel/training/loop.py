@@ -45,7 +45,7 @@ from accel.training.run import (
 from accel.training.schedule import restarts, stalled
 from accel.training.settings import TrainingConfig
 from accel.training.signals import Stopped, noted
-from accel.training.step import NonFiniteLoss, make_step
+from accel.training.step import NonFiniteLoss, divergence_named, make_step
 from accel.training.subnormals import as_zeros
 
 __all__ = [
@@ -219,12 +219,14 @@ def _train(
 
 def _validate(run: Run, batches: Iterable[Any], measure: Measure | None, directory: Path) -> dict[str, float]:
     """Return the results on the validation data; save the best parameters, and start averaging if the loss stalls."""
-    results = evaluate(run.ops, run.model, run.config, run.parameters_to_use(), batches, run.communicator)
+    with divergence_named(run, run.step):
+        results = evaluate(run.ops, run.model, run.config, run.parameters_to_use(), batches, run.communicator)
     if not isfinite(results["loss"]):
         loss = results["loss"]
         raise NonFiniteLoss(f"step {run.step}: validation loss {loss}: stopped; {run.kept()}")
     if measure is not None:
-        results |= _of_rank_0(run, measure(run.parameters_to_use()))
+        with divergence_named(run, run.step):
+            results |= _of_rank_0(run, measure(run.parameters_to_use()))
     result, highest = results[run.training.select], run.training.select != "loss"
     line = {f"validation_{name}": value for name, value in results.items()}
     if run.best is None or (result > run.best if highest else result < run.best):

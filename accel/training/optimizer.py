@@ -156,9 +156,14 @@ def clipped(ops: ModuleType, gradient: Array, n_labels: float | Array, clip_norm
     return length, scale * clip_factor(length, clip_norm)
 
 
+SUMMED = 2**16
+"""So many squares of a gradient are summed in its own type: float32 sums of millions lose up to a hundredth."""
+
+
 def norm(gradient: Array) -> Any:
-    """Return the Euclidean length of a flat vector, float64."""
-    return gradient.dot(gradient).astype(np.float64) ** 0.5
+    """Return the Euclidean length of a flat vector, float64; SUMMED squares at a time are summed in its own type."""
+    parts = (gradient[begin : begin + SUMMED] for begin in range(0, len(gradient), SUMMED))
+    return sum((part.dot(part).astype(np.float64) for part in parts), np.float64(0.0)) ** 0.5
 
 
 def clip_factor(norm: Any, clip_norm: float | None) -> Any:

@@ -5,9 +5,10 @@ The host waits for a GPU only after it has launched all kernels: loss, norm and 
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from math import isfinite
 from types import ModuleType
 from typing import Any
@@ -20,7 +21,7 @@ from accel.training.gradient import differentiate
 from accel.training.graphs import numbers_by_graph
 from accel.training.run import Run, TrainingError
 
-NOT_FINITE = "NaN or infinity"  # in operations' errors; a batch is always finite, so that the training has diverged
+NOT_FINITE = re.compile(r"\bNaN\b")  # in operations' errors; a batch is always finite: the training has diverged
 
 
 class NonFiniteLoss(TrainingError):
@@ -37,13 +38,9 @@ def make_step(run: Run, batch: Any) -> dict[str, Any]:
         raise TrainingError(f"micro_batch: {training.micro_batch}, but these batches are not cut; leave it out")
     parts = batch if isinstance(batch, list) else [batch]
     rate = training.rate(step) * run.rate_factor() * getattr(parts[0], "rate_scale", 1.0)
-    try:
+    with divergence_named(run, step + 1):
         by_graph = None if run.graphs is None else numbers_by_graph(run, parts, rate)
         loss, labels, tokens, norm = by_graph or _computed(run, parts, rate)
-    except ValueError as error:
-        if NOT_FINITE not in str(error):
-            raise
-        raise NonFiniteLoss(f"step {step + 1}: {error}: stopped; {run.kept()}") from error
     mean = loss / max(labels, 1.0)
     if not (isfinite(mean) and isfinite(norm)):
         raise NonFiniteLoss(f"step {step + 1}: loss {mean}, gradient norm {norm}: stopped; {run.kept()}")
@@ -57,6 +54,17 @@ def make_step(run: Run, batch: Any) -> dict[str, Any]:
         "tokens_per_second": round(tokens / seconds, 1),
         "seconds": round(seconds, 6),
     }
+
+
+@contextmanager
+def divergence_named(run: Run, step: int) -> Iterator[None]:
+    """Raise NonFiniteLoss in the place of an operation's error about a NaN."""
+    try:
+        yield
+    except ValueError as error:
+        if not NOT_FINITE.search(str(error)):
+            raise
+        raise NonFiniteLoss(f"step {step}: {error}: stopped; {run.kept()}") from error
 
 
 def _computed(run: Run, parts: list[Any], rate: float) -> list[float]:

@@ -81,7 +81,11 @@ def test_sentences_without_gold_trees_have_no_options_of_gold_trees(
 
 @pytest.mark.parametrize(
     ("options", "wrong"),
-    [(("agreement", "--sentences", 9), "--sentences: is for generated data, and --data names a file: leave it out"),
+    [(("gpst", "--set", "n_classes=2"),
+      "--set n_classes=2: n_classes follows from the data or from other options; leave it out"),
+     (("language_model", "--model", "fasttrees", "--set", "kind=lstm"),
+      "--set kind=lstm: is set by --model: leave it out"),
+     (("agreement", "--sentences", 9), "--sentences: is for generated data, and --data names a file: leave it out"),
      (("arithmetic", "--problems", 9), "--problems: is for generated data, and --data names a file: leave it out"),
      (("sentiment", "--no-phrases"),
       "--no-phrases: is for trees; a .tsv does not say which lines are phrases: leave it out"),

@@ -144,17 +144,27 @@ def test_an_argument_that_is_not_finite_stops_with_the_step_and_what_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Gates of a recurrent cell become NaN before the loss does; other errors of operations are raised unchanged."""
-    messages = iter(("gates: NaN or infinity in row 0", "ids: 9 of 8 words"))
+    messages = iter(("gates: NaN or infinity in row 0", "scores: NaN at split 0", "ids: 9 of 8 words"))
 
     def refused(*_: object, **__: object) -> tuple:
         raise ValueError(next(messages))
 
     monkeypatch.setattr(transformer_grammar, "loss_and_grad", refused)
     advice = "nothing was saved before; try a lower rate: --resume --set maximum_rate=VALUE, below 0.005"
-    with pytest.raises(train.NonFiniteLoss, match=f"^step 1: gates: NaN or infinity in row 0: stopped; {advice}$"):
-        run(tmp_path)
+    for message in ("gates: NaN or infinity in row 0", "scores: NaN at split 0"):
+        with pytest.raises(train.NonFiniteLoss, match=f"^step 1: {message}: stopped; {advice}$"):
+            run(tmp_path, resume=message.startswith("scores"))
     with pytest.raises(ValueError, match="^ids: 9 of 8 words$"):
         run(tmp_path, resume=True)
+
+
+def test_a_validation_that_meets_a_nan_stops_in_the_same_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> dict[str, float]:
+        raise ValueError("tokens: NaN or infinity in row 0")
+
+    monkeypatch.setattr(train, "evaluate", refused)
+    with pytest.raises(train.NonFiniteLoss, match=r"^step \d+: tokens: NaN or infinity in row 0: stopped; "):
+        run(tmp_path)
 
 
 def test_a_full_disk_keeps_the_last_checkpoint_and_the_run_can_go_on(

@@ -55,7 +55,10 @@ class Config:
     def __post_init__(self) -> None:
         rules = {"dropout": RATE, "encoder": one_of(ENCODERS), "d_affix": at_least(0), "n_tags": at_least(0)}
         check(self, **{name: rules.get(name, at_least(1)) for name in vars(self)})
-        check_width(self, "d_model", "n_heads", even=True)
+        if self.encoder == "transformer":
+            check_width(self, "d_model", "n_heads", even=True)
+        elif self.d_model % 2:
+            raise refusal("d_model", self.d_model, "it is odd", str(self.d_model + 1))
         if self.vocabulary_size <= 2 + 2 * self.n_labels:
             but, least = f"no id is left for words beside {self.n_labels} labels", 3 + 2 * self.n_labels
             raise refusal("vocabulary_size", self.vocabulary_size, but, f"{least} or more")
