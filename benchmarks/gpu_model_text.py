@@ -28,12 +28,13 @@ One H200. The predictions use what was assumed.
   arithmetic of other kernels is not counted: attention over a dozen keys is bound by bytes.
 - On the device a kernel takes the longest of three times: of its start, its bytes, its operations. Meanwhile the host
   calls the next ones. A step takes the longer of the two, plus the synchronisations. ([gpu_time.py](gpu_time.py))
-- After the design a step starts as many kernels as its budget allows, copies once and waits once. The budgets are set
-  for five steps, and those of others are in proportion. Its bytes are those of now: what fused kernels no longer move
-  is not subtracted, nor is what the L2 cache (50 MB) holds. A graph is one call of the host; with graphs, the
-  recurrences of the stacks run in persistent kernels, 60 of a step of 350, which read their weights once. Budgets are
-  older than the fused kernels: where "now" has fewer kernels than its budget (Transformer Grammar), the design is the
-  slower of the two; where it has more (GPST), the goal is not met.
+- The columns *design* are of a step that starts as many kernels as its budget allows, copies once and waits once. A
+  budget is the number of kernels that we allow a step ([budgets.toml](../tests/kernels/budgets.toml)). The budgets are
+  set for five steps, and those of others are in proportion. Its bytes are those of now: what fused kernels no longer
+  move is not subtracted, nor is what the L2 cache (assumed 50 MB; the H200 reports 63) holds. A graph is one call of
+  the host; with graphs, the recurrences of the stacks run in persistent kernels, 60 of a step of 350, which read their
+  weights once. Budgets are older than the fused kernels: where "now" has fewer kernels than its budget (Transformer
+  Grammar), the design is the slower of the two; where it has more (GPST), the goal is not met.
 - `grove train --kernels fast --graphs` captures the steps of one shape: "now, a graph" has the kernels of "now", of
   GPST the fast ones, without their barriers of all blocks, and three calls of the host. The other columns with graphs
   are part of the design.
@@ -100,8 +101,9 @@ DIFFERED = (
     "95 % of the time or later. (Where a step waits for the GPU in between, that is counted, too.) Such times vary: "
     "of 8 long trees the least was {long_least} ms, the greatest {long_greatest}.",
     "**With a graph, kernels take longer than their starts, bytes and products.** The same step takes {tg_graph} ms; "
-    "{tg_graph_before} were predicted, and {tg_graph_after} with the measured figures. The second report shows "
-    "which kernels these are: small products, attention over listed keys, the backward pass of layer normalisation.",
+    "{tg_graph_before} were predicted, and {tg_graph_after} with the measured figures. The second report timed the "
+    "plain kernels of newer code one by one: small products, attention over listed keys and the backward pass of "
+    "layer normalisation take longest.",
     "**The machine is a little slower than assumed.** Its rate of copies is {scale_bytes} of the assumed one; that of "
     "products is {scale_float32} in float32, {scale_tf32} in TF32, {scale_bf16} in bf16. This explains no more than "
     "{most_by_rates} times the predicted work of the GPU.",
@@ -123,8 +125,8 @@ DIFFERED = (
     "kernels; we believe that their calls take the time. With a graph it takes {tg_bf16_graph} ms in bf16, {tg_graph} "
     "in float32.",
     "**PyTorch is slower, cuDNN's LSTM faster.** In float32 our best form is {peer_least} to {peer_greatest} times as "
-    "fast as the same step in PyTorch. Those steps use no graphs, and wait for the host, too: PyTorch's step of a "
-    "Transformer Grammar takes {padded} ms, {padded_by_plain} times our plain one. cuDNN's LSTM does not have the "
+    "fast as the same step in PyTorch. Those steps use no graphs, and wait for the host, too: PyTorch's padded step of "
+    "a Transformer Grammar takes {padded} ms, {padded_by_plain} times our plain one. cuDNN's LSTM does not have the "
     "gates of ON-LSTM and FastTrees. It takes {lstm_large} ms in place of our {stack_graph} (FastTrees, "
     "400-1150-1150-400) and {lstm_small} in place of {small_plain} (128-400).",
 )
