@@ -88,7 +88,7 @@ def best_trees(scores: Float, count: int) -> list[tuple[float, list[LabelledSpan
 
     A tree is its (i, j, label) in pre-order.
     Raises ValueError if no tree is possible or `count` is below 1.
-    Cost: $O(n^3\, k \log k)$ for k trees.
+    Cost: $O(n^3\, k \log k)$ sums for k trees, each of which copies trees.
 
     >>> scores = np.full((2, 2, 1), -1.0)
     >>> scores[0, 0] = 2.0
