@@ -156,8 +156,8 @@ def clipped(ops: ModuleType, gradient: Array, n_labels: float | Array, clip_norm
     return length, scale * clip_factor(length, clip_norm)
 
 
-SUMMED = 2**16
-"""So many squares of a gradient are summed in its own type: float32 sums of millions lose up to a hundredth."""
+SUMMED = 2**22
+"""So many squares of a gradient are summed in its own type: float32 sums of sixty million lose up to a hundredth."""
 
 
 def norm(gradient: Array) -> Any:
