@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import isfinite
 
@@ -11,6 +11,8 @@ from accel.drawing.curves import COLOURS, Points, round_ticks
 from accel.drawing.svg import FAINT, Box, Line, Picture, PictureError, Shape, Text, mixed, text_width
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM, _LEGEND = 330.0, 220.0, 62.0, 34.0, 22.0, 54.0, 22.0
+
+_ASIDE = 6.0  # between the series at a named place: the width of a mark
 
 Bars = Sequence[tuple[float, float]]  # the ends of an interval
 
@@ -26,7 +28,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; `x_names`, if given, replace the round numbers of the x axis."""
+    """One pair of axes; `x_names`, if given, replace the round numbers of the x axis.
+
+    At a named place the series stand side by side, so that none hides the interval of another one.
+    """
 
     x_label: str
     y_label: str
@@ -42,6 +47,9 @@ class _Axes:
     y: tuple[float, float]
     left: float
     top: float
+
+    def aside(self, right: float) -> _Axes:
+        return replace(self, left=self.left + right)
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         across = (x - self.x[0]) / (self.x[1] - self.x[0])
@@ -89,10 +97,12 @@ def _panel(panel: Panel, colours: Mapping[str, str], left: float, top: float, ti
         shapes += [Line(((left, y), (left + _WIDTH, y)), FAINT), Text(left - 8, y, f"{tick:,.6g}", "end", 11)]
     shapes.append(Text(left + _WIDTH / 2, top + _HEIGHT + 34, panel.x_label, "middle", 12))
     shapes.append(Text(left - _LEFT + 14, top + _HEIGHT / 2, panel.y_label, "middle", 12, turn=True))
+    middle, step = (len(panel.series) - 1) / 2, 0.0 if panel.x_names is None else _ASIDE
+    places = {name: axes.aside(step * (number - middle)) for number, name in enumerate(panel.series)}
     for name, series in panel.series.items():
-        shapes += _bars(series, axes, colours[name])
+        shapes += _bars(series, places[name], colours[name])
     for name, series in panel.series.items():
-        shapes += _marks(series, axes, colours[name])
+        shapes += _marks(series, places[name], colours[name])
     return shapes
 
 

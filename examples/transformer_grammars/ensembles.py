@@ -195,7 +195,7 @@ def _interval(values: Sequence[Figures], metric: str) -> str:
 
 
 def picture_of(figures: Mapping[str, Sequence[Figures]]) -> Picture:
-    """Return a panel for every metric over the number of models; kinds are shifted a little, so that all are seen."""
+    """Return a panel for every metric over the number of models."""
     metrics = [name for name in METRICS if name in next(iter(figures.values()))[0]["mixture"][0]]
     sizes = sorted({row["size"] for rows_of_kind in figures.values() for row in rows_of_kind})
     names = {float(size): str(size) for size in sizes}
@@ -203,10 +203,9 @@ def picture_of(figures: Mapping[str, Sequence[Figures]]) -> Picture:
     for metric in metrics:
         label, _, scale = METRICS[metric]
         series = {}
-        for number, (kind, rows_of_kind) in enumerate(figures.items()):
+        for kind, rows_of_kind in figures.items():
             means = [interval([scale * value[metric] for value in row["mixture"]]) for row in rows_of_kind]
-            shift = 0.015 * (number - (len(figures) - 1) / 2) * (sizes[-1] - sizes[0])
-            points = [(row["size"] + shift, one.value) for row, one in zip(rows_of_kind, means, strict=True)]
+            points = [(float(row["size"]), one.value) for row, one in zip(rows_of_kind, means, strict=True)]
             series[TITLES[kind]] = Series(points, y_bars=[(one.low, one.high) for one in means])
         panels.append(Panel("models", label, series, names))
     return draw_panels(panels, "Mixtures of models that differ by their seeds")

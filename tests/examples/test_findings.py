@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accel.drawing.svg import PictureError
+from accel.drawing.svg import Line, PictureError
 from examples.findings import kept
 from examples.panels import Panel, Series, draw_panels
 from examples.transformer_grammars import ensembles
@@ -47,3 +47,16 @@ def test_panels() -> None:
         assert all(0 <= x <= picture.width and 0 <= y <= picture.height for x, y in places)
     with pytest.raises(PictureError, match="not finite"):
         draw_panels([Panel("x", "y", {"a": Series([(0.0, inf)])})], "endless")
+
+
+@pytest.mark.parametrize("x_names", [None, {0.0: "zero", 1.0: "one"}])
+def test_series_stand_side_by_side_at_named_places(x_names: dict[float, str] | None) -> None:
+    """Two series of the same points: at a named place both intervals are seen; over numbers each stands at its own."""
+    series = {name: Series([(0.0, 1.0), (1.0, 3.0)], y_bars=[(0.5, 1.5), (2.0, 4.0)]) for name in "ab"}
+    picture = draw_panels([Panel("x", "y", series, x_names)], "two")
+    bars = [shape.points for shape in picture.shapes if isinstance(shape, Line) and shape.width == 2.0]
+    places = [bottom[0] for bottom, _ in bars]
+    assert len(places) == 4 and all(bottom[0] == top[0] for bottom, top in bars)
+    apart = [places[2] - places[0], places[3] - places[1]]
+    assert apart == ([0.0, 0.0] if x_names is None else pytest.approx([6.0, 6.0]))
+    assert sum(places) / 4 == pytest.approx(227.0)  # the middle of the axis
