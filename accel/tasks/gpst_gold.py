@@ -20,6 +20,7 @@ from accel.trained.options import typed
 from accel.trained.words import encode_words
 
 BEAM = 20  # the paper's
+_DEFAULTS = {"convention": "wsj", "preset": "gpst", "beam": BEAM}
 
 
 def add_gold(parser: argparse.ArgumentParser) -> None:
@@ -27,14 +28,20 @@ def add_gold(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="gold trees to compare the induced trees with")
     help_text = "gold trees that are parsed in every validation (inside); the highest F1 is the best checkpoint"
     parser.add_argument("--validation-gold", type=Path, metavar="TREEBANK", help=help_text)
-    parser.add_argument("--convention", choices=CONVENTIONS, default="wsj", help="words of the gold trees")
-    parser.add_argument("--preset", choices=tuple(PRESETS), default="gpst", help="the spans that count for F1")
+    parser.add_argument(
+        "--convention", choices=CONVENTIONS, default=_DEFAULTS["convention"], help="words of the gold trees"
+    )
+    help_text = "the spans that count for F1"
+    parser.add_argument("--preset", choices=tuple(PRESETS), default=_DEFAULTS["preset"], help=help_text)
     help_text = f"parses kept of a gold sentence in the search from left to right ({BEAM}; 0: no such trees)"
     parser.add_argument("--beam", type=at_least(0), default=BEAM, metavar="N", help=help_text)
 
 
 def check_gold(options: argparse.Namespace) -> None:
-    """Raise ValueError for gold trees of a model without trees, or without the text whose scores they join."""
+    """Raise ValueError for gold trees of a model without trees, or without the text whose scores they join.
+
+    Also for options that say how gold trees are read or searched, where there are none.
+    """
     for name in ("validation_gold", *([] if options.resume else ["gold"])):  # an older GPT-2 may have stored --gold
         if getattr(options, name) is not None and options.model != "gpst":
             raise ValueError(f"{typed(name)}: is for gpst; {with_article(options.model)} has no trees")
@@ -44,6 +51,12 @@ def check_gold(options: argparse.Namespace) -> None:
         raise ValueError(
             "--gold: is scored with the test text; use --test TEXT, or grove parse --gold after the training"
         )
+    for name, default in _DEFAULTS.items():
+        needed = ["gold"] if name == "beam" else ["gold", "validation_gold"]  # validations search no parses
+        if getattr(options, name) != default and all(getattr(options, other) is None for other in needed):
+            if not options.resume:  # an older run may have stored it
+                others = " or ".join(f"{typed(other)} TREEBANK" for other in needed)
+                raise ValueError(f"{typed(name)}: is for gold trees; use it with {others}, or leave it out")
 
 
 def measure_of(

@@ -82,7 +82,8 @@ def test_a_resumed_run_is_the_same(texts: Path, pretrained: Path, tmp_path: Path
         for number, n in enumerate(steps):
             start = with_options(further(texts, pretrained, out, *constant), "--test", texts / "valid")
             start = start[: start.index("--test")]
-            del start[(gold := start.index("--gold")) : gold + 2]  # it is scored with the test text
+            for option in ("--gold", "--beam"):  # gold trees are scored with the test text
+                del start[(place := start.index(option)) : place + 2]
             command = start if not number else ["train", "--out", str(out), "--resume"]
             assert cli.main([*command, "--steps", str(n)]) == 0
     assert metrics(tmp_path / "whole")[7]["validation_f1"] == metrics(tmp_path / "parts")[7]["validation_f1"]
@@ -120,6 +121,10 @@ def test_mistakes_are_named(texts: Path, pretrained: Path, tmp_path: Path, mista
     assert wrong == f"--checkpoint: {pretrained}/best.safetensors: holds a gpst, not a gpt2"
     without = [word for word in scratch if word not in ("--validation", str(texts / "valid"))]
     assert mistake(*without) == "--validation-gold: there is no validation; use --validation TEXT"
+    for option, value, needed in (("--beam", 3, "--gold TREEBANK"),
+                                  ("--convention", "plain", "--gold TREEBANK or --validation-gold TREEBANK"),
+                                  ("--preset", "evalb", "--gold TREEBANK or --validation-gold TREEBANK")):  # fmt: skip
+        assert mistake(*plain, option, value) == f"{option}: is for gold trees; use it with {needed}, or leave it out"
     both = ("--vocabulary-from", pretrained, "--vocabulary-size", 300)
     wrong = mistake(*plain, *both)
     assert wrong == "--vocabulary-size: the vocabulary is that of --vocabulary-from; leave it out"
