@@ -16,7 +16,7 @@ from accel.tasks.numbers import at_least
 from accel.tasks.vocabulary import open_to_words
 from accel.trained.kinds import with_article
 from accel.trained.opening import Model
-from accel.trained.options import typed
+from accel.trained.options import OptionError, typed
 from accel.trained.words import encode_words
 
 BEAM = 20  # the paper's
@@ -52,11 +52,10 @@ def check_gold(options: argparse.Namespace) -> None:
             "--gold: is scored with the test text; use --test TEXT, or grove parse --gold after the training"
         )
     for name, default in _DEFAULTS.items():
-        needed = ["gold"] if name == "beam" else ["gold", "validation_gold"]  # validations search no parses
-        if getattr(options, name) != default and all(getattr(options, other) is None for other in needed):
+        trees = ["gold"] if name == "beam" else ["gold", "validation_gold"]  # validations search no parses
+        if getattr(options, name) != default and all(getattr(options, file) is None for file in trees):
             if not options.resume:  # an older run may have stored it
-                others = " or ".join(f"{typed(other)} TREEBANK" for other in needed)
-                raise ValueError(f"{typed(name)}: is for gold trees; use it with {others}, or leave it out")
+                raise OptionError(name, f"is for {' and '.join(map(typed, trees))}: give gold trees with it")
 
 
 def measure_of(

@@ -25,7 +25,7 @@ from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
 from accel.models.checks import chunk_size, refusal
 from accel.trained.opening import configuration
-from accel.trained.options import OptionError
+from accel.trained.options import OptionError, typed
 from accel.training.checkpoint import read_state
 from accel.training.communicator import Communicator
 from accel.training.loop import Batches
@@ -146,7 +146,12 @@ def configured(
         if setting.partition("=")[0] == "kind":
             raise OptionError("set", "is set by --model: leave it out", setting)
     values = {name: getattr(options, name) for name in free if getattr(options, name, None) is not None}
-    values |= {name: value for name, value in (_setting(setting, types, free) for setting in options.set)}
+    for setting in options.set:
+        name, value = _setting(setting, types, free)
+        given = getattr(options, name, None)
+        if given not in (None, value) and not options.resume:  # an older run may have both
+            raise OptionError("set", f"differs from {typed(name)} {given}: leave out one of them", setting)
+        values[name] = value
     model_settings = {f.name for f in fields(type(config))}
     of_model = {name: value for name, value in values.items() if name in model_settings}
     of_training = {name: value for name, value in values.items() if name not in model_settings}

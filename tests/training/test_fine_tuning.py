@@ -31,7 +31,7 @@ TUNED = settings((*QUICK, "checkpoint_every=3"))
 def pretrained(texts: Path) -> Path:
     """A folder with pre-trained runs of a GPST and of a GPT-2, both with pieces of words."""
     for name in ("gpst", "gpt2"):
-        assert cli.main(run_of(texts, texts / name, "--sentence-a-line", "--beam", 0, "--model", name)) == 0
+        assert cli.main(run_of(texts, texts / name, "--sentence-a-line", "--model", name)) == 0
     return texts
 
 

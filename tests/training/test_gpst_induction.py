@@ -121,10 +121,6 @@ def test_mistakes_are_named(texts: Path, pretrained: Path, tmp_path: Path, mista
     assert wrong == f"--checkpoint: {pretrained}/best.safetensors: holds a gpst, not a gpt2"
     without = [word for word in scratch if word not in ("--validation", str(texts / "valid"))]
     assert mistake(*without) == "--validation-gold: there is no validation; use --validation TEXT"
-    for option, value, needed in (("--beam", 3, "--gold TREEBANK"),
-                                  ("--convention", "plain", "--gold TREEBANK or --validation-gold TREEBANK"),
-                                  ("--preset", "evalb", "--gold TREEBANK or --validation-gold TREEBANK")):  # fmt: skip
-        assert mistake(*plain, option, value) == f"{option}: is for gold trees; use it with {needed}, or leave it out"
     both = ("--vocabulary-from", pretrained, "--vocabulary-size", 300)
     wrong = mistake(*plain, *both)
     assert wrong == "--vocabulary-size: the vocabulary is that of --vocabulary-from; leave it out"
