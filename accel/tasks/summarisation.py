@@ -59,10 +59,11 @@ PRESETS: dict[str, tuple[tuple[str, str], dict[str, int]]] = {
 }
 """For each data set the names of its published fields, and the settings of GPST's paper (4.2.1 and A.5)."""
 _ENDS = ("article", "title")
+_VOCABULARY = "sentencepiece"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_parallel_arguments(parser, (None, None), (None, None, None), "sentencepiece", _SIZE, MODELS)
+    add_parallel_arguments(parser, (None, None), (None, None, None), _VOCABULARY, _SIZE, MODELS)
     help_text = "the two fields of the files STEM.jsonl, such as document,summary (default: files STEM.article, .title)"
     parser.add_argument("--fields", type=_fields, metavar="ARTICLE,SUMMARY", help=help_text)
     help_text = "a data set: its --fields, unless --source or --target is given; of a GPST also its limits and epochs"
@@ -120,6 +121,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         fine_tuning.refuse_checkpoint(options)
     _settle(options)
     if options.kind in MODELS:
+        if options.checkpoint is not None and options.vocabulary != _VOCABULARY and not options.resume:
+            raise OptionError("vocabulary", "the vocabulary is that of --checkpoint; leave it out")
         fine_tuning.check_settings(options, fine_tuning.SUMMARIES)
         require_data(options)
         names = parallel_names(options)

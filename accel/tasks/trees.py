@@ -18,6 +18,7 @@ from accel.models.transformer_grammars.config import Config
 from accel.tasks.job import Job, configured, require_data, shared
 from accel.tasks.reading import add_training_reading, training_reading
 from accel.tasks.vocabulary import PIECES, add_vocabulary, described, open_to_words, size_of, stored_vocabulary
+from accel.trained.options import OptionError
 from accel.training.communicator import Communicator
 from accel.training.settings import TrainingConfig
 from refimpl.trees import words
@@ -115,6 +116,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
     """Return the job that the options ask for."""
     config, training = configured(*CONFIGURATIONS[options.configuration][options.model], options, _FROM_DATA)
+    for name in ("memory", "positions"):
+        if options.model != "tg" and getattr(options, name) is not None and not options.resume:
+            raise OptionError(name, "is for tg: leave it out")
     require_data(options)
     reading, notes = training_reading(options, Reading(documents=options.documents))
     left_out: dict[Path, list[int]] = {}
