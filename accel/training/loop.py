@@ -121,7 +121,8 @@ def train(
     Raises
     ------
     TrainingError
-        If the directory holds another run, or the resumed run was of another configuration.
+        If the directory holds another run, the resumed run was of another configuration, or several processes cannot
+        train the model.
     Stopped
         At Ctrl-C or SIGTERM, after the step that is being made.
     NonFiniteLoss
@@ -135,6 +136,9 @@ def train(
         raise TrainingError(f"{directory}: holds a run already: resume it with --resume, or choose another directory")
     if resume:
         require_checkpoint(directory)
+    if communicator.size > 1 and getattr(getattr(config, "stack", None), "released", False):
+        but = "the released convolution reads the other sequences of its batch"
+        raise TrainingError(f"variant: released, but {but}; use one process, or variant paper")
     if training.select == "accuracy" and not _has_accuracy(model, config):
         raise TrainingError(f"select: accuracy, but {model.NAME} has none; use loss")
     if training.select == "f1" and measure is None:

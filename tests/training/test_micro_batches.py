@@ -15,7 +15,7 @@ from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import gradient, loop
 from accel.training.checkpoint import read_state
 from accel.training.communicator import Communicator, serial
-from accel.training.run import start
+from accel.training.run import TrainingError, start
 from tests.fixtures.snapshot_jobs import batches_of, folder, job_of
 from tests.fixtures.toy_run import CONFIG, CORPUS, TRAINING, VOCABULARY, metrics
 from tests.fixtures.toy_run import run as train_toy
@@ -79,6 +79,10 @@ def test_released_convolution_is_refused(mistake: Callable[..., str], folder: Pa
     arguments = [x.replace("@/", f"{folder}/") for x in TRAININGS["lm_released"]]
     wrong = mistake(*arguments, "--micro-batch", "2", "--out", folder / "released")
     assert "micro_batch: 2, but the released convolution reads the other sequences of its batch" in wrong
+    job, two = job_of(folder, "lm_released"), replace(serial(), size=2)
+    with pytest.raises(TrainingError, match=r"^variant: released, but .*; use one process, or variant paper$"):
+        loop.train(accel.load("cpu"), job.model, job.config, job.training, job.batches, folder / "two",
+                   communicator=two)  # fmt: skip
 
 
 def test_a_run_resumes_bit_for_bit_with_the_memory_of_every_part(tmp_path: Path) -> None:
