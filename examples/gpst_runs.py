@@ -76,10 +76,13 @@ def gpst(model: str, seed: int = 0, size: str = "gpst") -> Run:
                ("{run}/evaluation.json", "{run}/measured.json"))  # fmt: skip
 
 
+ABLATION_SEEDS = range(5)  # F1 differs by tens of points from seed to seed: three of them show little
+
+
 def ablations(seed: int) -> Run:
     """Return the run that trains GPST, GPST without each of its parts, and GPT-2 on generated English."""
     command = f"examples.gpst.ablations --seed {seed} --out {{run}}"
-    return Run(f"gpst_generated/ablations-{seed}", TABLE, 0.75, (command,), seed=seed, figures=("{run}/figures.json",))
+    return Run(f"gpst_generated/ablations-{seed}", TABLE, 0.5, (command,), seed=seed, figures=("{run}/figures.json",))
 
 
 def one_tree(size: str, seed: int) -> Run:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from examples.gpst_runs import ablations, gpst, one_tree
+from examples.gpst_runs import ABLATION_SEEDS, ablations, gpst, one_tree
 from examples.language_model_runs import LANGUAGE_MODELS, language_model
 from examples.queue_commands import SEEDS, Run, of_text, of_trees, settings, train, trees
 
@@ -236,6 +236,6 @@ RUNS = (
         for seed in SEEDS
         for run in (*(gpst(model, seed, "gpst_longer") for model in ("gpst", "gpt2")), one_tree("gpst_longer", seed))
     ),
-    *(ablations(seed) for seed in SEEDS),
+    *(ablations(seed) for seed in ABLATION_SEEDS),
     *(gpst(model) for model in ("gpst", "gpt2")),
 )
