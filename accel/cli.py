@@ -66,12 +66,12 @@ OPTIONS = {
     "configuration": "the sizes of model and training; those named after data are the paper's",
     "epochs": "how often all training data are read",
     "kind": "the kind of model",
-    "memory": "what the memory keeps: the stack, or the last positions (default: the configuration's)",
+    "memory": "of a tg: what the memory keeps: the stack, or the last positions (default: the configuration's)",
     "model": "the kind of model",
-    "positions": "what relative positions count: depths in the tree, or words (default: the configuration's)",
+    "positions": "of a tg: what relative positions count: depths in the tree, or words (default: the configuration's)",
     "seed": "of all random numbers",
     "steps": "updates of the parameters (default: the task's)",
-    "unrestricted_heads": "attention heads that see everything before (default: the configuration's)",
+    "unrestricted_heads": "of a tg: attention heads that see everything before (default: the configuration's)",
 }
 """Help for options that mean the same in every command."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

@@ -104,10 +104,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="none",
         help="make one (DOC ...) of the sentences between blank lines, or of lines with the same name before a tab",
     )
-    parser.add_argument("--distinct-attention", action="store_true", default=None, help="separate weights for COMPOSE")
+    parser.add_argument(
+        "--distinct-attention", action="store_true", default=None, help="of a tg: separate weights for COMPOSE"
+    )
     parser.add_argument("--memory", choices=("stack", "shift"))
     parser.add_argument("--positions", choices=("depth", "linear"))
-    help_text = "layers whose attention sees everything before: the top N, or with -N the bottom N"
+    help_text = "of a tg: layers whose attention sees everything before: the top N, or with -N the bottom N"
     help_text += " (default: the configuration's)"
     parser.add_argument("--unrestricted-layers", type=int, metavar="N", help=help_text)
     parser.add_argument("--unrestricted-heads", type=int, metavar="N")
