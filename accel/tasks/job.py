@@ -148,9 +148,9 @@ def configured(
     values = {name: getattr(options, name) for name in free if getattr(options, name, None) is not None}
     for setting in options.set:
         name, value = _setting(setting, types, free)
-        given = getattr(options, name, None)
-        if given not in (None, value) and not options.resume:  # an older run may have both
-            raise OptionError("set", f"differs from {typed(name)} {given}: leave out one of them", setting)
+        option_value = getattr(options, name, None)
+        if option_value not in (None, value) and not options.resume:  # an older run may have both
+            raise OptionError("set", f"differs from {typed(name)} {option_value}: leave out one of them", setting)
         values[name] = value
     model_settings = {f.name for f in fields(type(config))}
     of_model = {name: value for name, value in values.items() if name in model_settings}
