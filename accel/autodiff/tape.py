@@ -84,10 +84,11 @@ class Tape:
         for parameter in parameters:
             self.first_readers.setdefault(parameter, len(self.entries))
 
-    def backward(self, output: Variable, gradient: Array, *, keep: bool = False) -> None:
+    def backward(self, output: Variable, gradient: Array, *, keep: bool = False, last: bool = False) -> None:
         """Accumulate the gradient of sum(gradient * output) into every variable that `output` depends on.
 
-        With `keep` the record stays for another backward pass, which adds its gradients to those of the parameters.
+        With `keep` the record stays for another backward pass, which adds its gradients to those of the parameters, and
+        runs the entries that wait for it; with `last` they run in this pass.
         """
         output.accumulate(gradient, owned=False)
         final: dict[int, list[Variable]] = {}  # place of an entry -> parameters whose gradients are final after it
@@ -95,7 +96,7 @@ class Tape:
             final.setdefault(place, []).append(parameter)
         for place in range(len(self.entries) - 1, -1, -1):
             variable, backward = self.entries[place] if keep else self.entries.pop()
-            if keep and variable.waits:
+            if keep and not last and variable.waits:
                 continue
             gradient, variable.gradient = variable.gradient, None
             if gradient is not None:

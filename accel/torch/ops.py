@@ -177,7 +177,7 @@ class _Taped(torch.autograd.Function):
             d_outs = [array_of(ops, "d_out", x, device) for x in d_outputs]
             for y, d_out in zip(ctx.outputs[:-1], d_outs, strict=False):
                 y.accumulate(d_out, owned=False)
-            ctx.tape.backward(ctx.outputs[-1], d_outs[-1], keep=True)
+            ctx.tape.backward(ctx.outputs[-1], d_outs[-1], keep=True, last=True)
             gradients = [x.gradient if x.gradient is not None else ops.xp.zeros_like(x.value) for x in ctx.inputs]
             for x in ctx.inputs:
                 x.gradient = None

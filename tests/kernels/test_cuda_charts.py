@@ -56,6 +56,13 @@ def test_passes_are_those_of_separate_operations(
             np.testing.assert_array_equal(fast[name], x, err_msg=name)
 
 
+def test_a_pass_that_keeps_its_record_has_all_gradients(host_backend: ModuleType) -> None:
+    """The only backward pass of a module for PyTorch keeps the record, and leaves no entry for a later pass."""
+    expected = both_passes(CPU, MANY, 2)
+    compare(both_passes(host_backend, MANY, 2, keeps_record=True), expected, 1e-12)
+    compare(both_passes(CPU, MANY, 2, keeps_record=True), expected, 1e-12)
+
+
 def test_few_rows_are_shared_out_among_more_blocks(host_backend: ModuleType) -> None:
     """Every block reads all weights: it has the fewest rows with which no multiprocessor gets two blocks."""
     device.use(replace(device._current(), multiprocessors=132))
