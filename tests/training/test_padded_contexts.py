@@ -65,6 +65,14 @@ def test_padding_changes_no_number(gpu: ModuleType, changes: dict[str, Any]) -> 
             np.testing.assert_allclose(others[1][name].get(), x.get(), rtol=0, atol=1e-12, err_msg=name)
 
 
+def test_batches_that_are_made_before_the_training_are_padded_in_it(gpu: ModuleType) -> None:
+    """`grove train` makes a job first, and asks for graphs when the training begins."""
+    batches = batches_of(gpu, drawn(9), 2)
+    with forms.use(GRAPHS):
+        batch = next(iter(batches))
+    assert batch.sizes is not None and len(batch.ids) > batch.n_labels
+
+
 def test_batches_without_graphs_are_not_padded(gpu: ModuleType) -> None:
     """Neither are those of a validation, which do not set `shares_graphs`."""
     for form, shares in ((FAST, True), (GRAPHS, False)):

@@ -141,7 +141,7 @@ class ContextBatches:
         options = {"across_documents": across_documents, "one_sentence": one_sentence}
         self._begins = cut_contexts(text, max_tokens, **options)
         self._text, self._batch_size, self._ops, self._micro_batch = text, batch_size, ops, micro_batch
-        self._pads = shares_graphs and ops.xp is not np and ops.wants_graphs()
+        self._shares_graphs = shares_graphs and ops.xp is not np
         data = [len(self._begins) - 1, batch_size, max_tokens, int(across_documents), len(text.ids)]
         self._order = Order(data, seed, epochs, rank, ranks)
 
@@ -177,6 +177,6 @@ class ContextBatches:
             "contexts": offsets_of(ends - firsts),
         }
         n_labels = len(arrays["ids"])
-        if self._pads:
+        if self._shares_graphs and self._ops.wants_graphs():  # known only when training begins
             arrays = padded(arrays, self._ops.padded_size)
         return SentencesBatch(**sent(self._ops, arrays), n_labels=n_labels)
