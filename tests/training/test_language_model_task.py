@@ -135,7 +135,7 @@ def test_a_killed_language_model_resumes_bit_for_bit(texts: Path, trained: Path,
 def test_two_rates_on_a_line_go_on_bit_for_bit(texts: Path, tmp_path: Path, mistake: Callable[..., str]) -> None:
     """A killed run with a separate rate for the embedding resumes; all of Adam's moments are restored."""
     choices = ("optimizer=adam", "schedule=linear", "warmup_steps=5", "own_rate_of=embed", "own_rate=0.2")
-    more = settings((*choices, "maximum_rate=0.01", "steps=14"))
+    more = ("--steps", "14", *settings((*choices, "maximum_rate=0.01")))
     whole = tmp_path / "whole"
     assert cli.main(text_run(texts, whole, *more)) == 0
     check_killed_run(language_model, text_run(texts, tmp_path / "killed", *more), 10, whole)
