@@ -10,6 +10,7 @@ any of it differs, another graph is captured.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from types import ModuleType
 from typing import Any
@@ -19,10 +20,10 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.autodiff.seeds import mix, mix_all
 from accel.training import optimizer
+from accel.training.memory import free_unused
 from accel.training.run import Graphs, Run, TrainingError, tokens_of
 
 SITES = 4096  # places of dropout in a step
-KEPT = 16  # graphs at most: a new one replaces the oldest
 PLAIN = int | float | str | bool | None
 
 
@@ -72,7 +73,7 @@ def numbers_by_graph(run: Run, parts: list[Any], rate: float) -> list[float] | N
     """Make a step by a graph; return its loss, its numbers of labels and tokens, and the gradient's norm.
 
     Returns None if the step must be made without a graph: the first step of a shape, so that all its kernels are
-    compiled and have run; the step that reports its memory; an empty batch.
+    compiled and have run; the step that reports its memory; an empty batch; a step whose graph finds no memory.
     """
     (batch,), graphs = parts, run.graphs
     assert graphs is not None
@@ -88,8 +89,15 @@ def numbers_by_graph(run: Run, parts: list[Any], rate: float) -> list[float] | N
     graph = next((graph for graph in graphs.graphs if _fits(graph, shapes, names, batch, arrays)), None)
     seed = mix(mix(run.training.seed, run.step), run.communicator.rank)
     if graph is None:
-        graph = _captured(run, graphs, shapes, batch, names, block, memory, seed)
-        graphs.graphs = [*graphs.graphs[-KEPT + 1 :], graph]
+        if not graphs.most:
+            return None
+        del graphs.graphs[: max(0, len(graphs.graphs) + 1 - graphs.most)]
+        with suppress(MemoryError):
+            graph = _captured(run, graphs, shapes, batch, names, block, memory, seed)
+        if graph is None:
+            forget_oldest(run.ops, graphs)
+            return None
+        graphs.graphs.append(graph)
     graph.block[...] = block.there
     for place, rows in zip(graph.memory, memory or [], strict=True):
         if place is not rows:
@@ -103,6 +111,16 @@ def numbers_by_graph(run: Run, parts: list[Any], rate: float) -> list[float] | N
     loss, norm, *firsts = graph.results.tolist()
     graph.checks.raise_first(firsts)
     return [loss, float(batch.n_labels), float(tokens_of(batch)), norm]
+
+
+def forget_oldest(ops: ModuleType, graphs: Graphs) -> None:
+    """Forget the oldest graph because the device lacks memory; from now on, have no more graphs than there were.
+
+    Each graph has memory of its own, which nothing else can use while the graph is there.
+    """
+    graphs.most = len(graphs.graphs)
+    del graphs.graphs[:1]
+    free_unused(ops)
 
 
 def _sent(ops: ModuleType, batch: Any) -> tuple[dict[str, str], Any]:

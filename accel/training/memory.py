@@ -7,6 +7,7 @@ pays a page fault and zeroing for every page: a fifth of the time of a small mod
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 from types import ModuleType
 
@@ -22,6 +23,13 @@ def keep_freed_memory() -> bool:
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return mallopt is not None and bool(mallopt(_MMAP_MAX, 0)) and bool(mallopt(_TRIM_THRESHOLD, 2**31 - 1))
+
+
+def free_unused(ops: ModuleType) -> None:
+    """Let a GPU's memory that no array uses go back from CuPy's pool to the GPU, where other pools can have it."""
+    gc.collect()
+    if hasattr(ops.xp, "get_default_memory_pool"):
+        ops.xp.get_default_memory_pool().free_all_blocks()
 
 
 def size(n_bytes: float) -> str:

@@ -36,6 +36,7 @@ class Graphs:
     inputs: Any  # numbers and seeds in the memory of the device, which change from step to step
     warm: set[Any] = field(default_factory=set)  # the shapes of steps whose kernels have run
     graphs: list[Any] = field(default_factory=list)
+    most: int = 16  # graphs at most: a new one replaces the oldest; fewer, if the device lacks memory for them
 
 
 def tokens_of(batch: Any) -> int:
@@ -65,6 +66,7 @@ class Run:
     description: dict[str, Any]  # the part of the checkpoint's state that does not change
     frozen: dict[str, Array] = field(default_factory=dict)  # arrays that the model reads, and that are not learned
     memories: list[list[Array]] = field(default_factory=list)  # of every micro-batch; none before the first step
+    is_restored: bool = False  # the memories are those of a checkpoint
     results: list[float] = field(default_factory=list)  # of all validations so far, in the measure that `select` names
     best: float | None = None  # the best of them
     graphs: Graphs | None = None  # the CUDA graphs of steps, if a GPU is to replay them
@@ -237,6 +239,7 @@ def restore_run(run: Run, path: Path) -> Any:
     for n_rows in rows_of[run.communicator.rank] if rows_of else []:
         run.memories.append([xp.asarray(rows[start : start + n_rows]) for rows in content.memory])
         start += n_rows
+    run.is_restored = True
     run.optimizer.step, run.optimizer.averaged = saved["step"], saved.get("averaged", 0)
     run.saved_step = saved["step"]
     run.best, run.results = saved["best"], results(saved, run.training)

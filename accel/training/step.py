@@ -18,7 +18,7 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.training import optimizer
 from accel.training.gradient import differentiate
-from accel.training.graphs import numbers_by_graph
+from accel.training.graphs import forget_oldest, numbers_by_graph
 from accel.training.run import Run, TrainingError
 
 NOT_FINITE = re.compile(r"\bNaN\b")  # in operations' errors; a batch is always finite: the training has diverged
@@ -37,6 +37,8 @@ def make_step(run: Run, batch: Any) -> dict[str, Any]:
     if training.micro_batch is not None and not isinstance(batch, list):
         raise TrainingError(f"micro_batch: {training.micro_batch}, but these batches are not cut; leave it out")
     parts = batch if isinstance(batch, list) else [batch]
+    if run.is_restored:
+        _fit_memories(run, parts)
     rate = training.rate(step) * run.rate_factor() * getattr(parts[0], "rate_scale", 1.0)
     with divergence_named(run, step + 1):
         by_graph = None if run.graphs is None else numbers_by_graph(run, parts, rate)
@@ -67,14 +69,44 @@ def divergence_named(run: Run, step: int) -> Iterator[None]:
         raise NonFiniteLoss(f"step {step}: {error}: stopped; {run.kept()}") from error
 
 
+def _fit_memories(run: Run, parts: list[Any]) -> None:
+    """Give the memories of a checkpoint as many rows as the batch reads.
+
+    With graphs, batches are padded, and so are the memories that they leave behind: padding is the last rows.
+    """
+    run.is_restored = False
+    for memory, part in zip(run.memories, parts, strict=False):  # an epoch's last batch may have fewer parts
+        n_rows = getattr(part, "n_memory", 0)
+        if n_rows:
+            memory[:] = [_with_rows(run.ops.xp, rows, n_rows, grow=run.graphs is not None) for rows in memory]
+
+
+def _with_rows(xp: ModuleType, rows: Array, n_rows: int, *, grow: bool) -> Array:
+    """Return the first `n_rows` of the rows [n, d]; with `grow`, rows of zeros follow if there are too few."""
+    if n_rows <= len(rows) or not grow:
+        return rows[:n_rows]
+    return xp.concatenate([rows, xp.zeros((n_rows - len(rows), rows.shape[1]), rows.dtype)])
+
+
 def _computed(run: Run, parts: list[Any], rate: float) -> list[float]:
     """Change the parameters; return the batch's loss, its numbers of labels and tokens, and the gradient's norm."""
     with nullcontext() if run.ops.xp is np else run.ops.deferred_checks() as checks:
         with run.ops.narrowed_once(run.vector) if hasattr(run.ops, "narrowed_once") else nullcontext():
-            loss, labels, tokens = differentiate(run, parts)
+            loss, labels, tokens = _differentiated(run, parts)
         norm, factor = optimizer.clipped(run.ops, run.gradient, labels, run.training.clip_norm)
         optimizer.update(run.ops, run.optimizer, run.vector, run.gradient, rate, factor)
         return _numbers(run.ops, (loss, labels, tokens, norm), checks)
+
+
+def _differentiated(run: Run, parts: list[Any]) -> tuple[Array | float, Array | float, Array | float]:
+    """Return what `differentiate` returns; while the device lacks memory for it, forget graphs, which have a lot."""
+    while True:
+        try:
+            return differentiate(run, parts)
+        except MemoryError:
+            if run.graphs is None or not run.graphs.graphs:
+                raise
+        forget_oldest(run.ops, run.graphs)  # here, no traceback holds the arrays of the attempt
 
 
 def _numbers(ops: ModuleType, values: Sequence[Array | float], checks: Any) -> list[float]:

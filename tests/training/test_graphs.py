@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -18,9 +19,10 @@ from accel.cuda import charts, device, forms
 from accel.cuda.support import check, known
 from accel.data.batches.text import TextBatch, TextBatches
 from accel.models.fasttrees import language_model
-from accel.training import loop
+from accel.training import loop, step
 from accel.training.checkpoint import read_state
 from accel.training.communicator import Communicator, serial
+from accel.training.gradient import differentiate
 from accel.training.graphs import new_graphs
 from accel.training.run import Run, TrainingError, start
 from accel.training.settings import TrainingConfig
@@ -83,6 +85,45 @@ def test_a_replayed_step_is_the_step(gpu: ModuleType, kind: str, changed: dict[s
     replayed, other, run = steps(gpu, GRAPHS, kind, training, 12)
     assert replayed == plain and np.array_equal(vector, other)
     assert 1 <= len(run.graphs.graphs) <= 3 and run.step == 12
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_without_memory_for_graphs_steps_are_the_same(
+    gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    """Batches of two shapes come in turn; the device has memory for `room` graphs."""
+    capture, there = gpu.captured, WeakSet()
+
+    def captured(work: Callable[[], Any]) -> Any:
+        if len(there) >= room:
+            raise MemoryError
+        result, replay = capture(work)
+        there.add(replay)
+        return result, replay
+
+    plain, vector, _ = steps(gpu, forms.Forms("fast"), "fasttrees", TRAINING, 12)
+    monkeypatch.setattr(gpu, "captured", captured)
+    replayed, other, run = steps(gpu, GRAPHS, "fasttrees", TRAINING, 12)
+    assert replayed == plain and np.array_equal(vector, other)
+    assert run.graphs.most == len(run.graphs.graphs) == len(there) == room
+
+
+def test_a_step_that_lacks_memory_takes_that_of_graphs(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, vector, _ = steps(gpu, forms.Forms("fast"), "fasttrees", TRAINING, 12)
+
+    def without_memory(run: Run, parts: list[Any]) -> Any:
+        if run.graphs.graphs:
+            raise MemoryError
+        return differentiate(run, parts)
+
+    monkeypatch.setattr(step, "differentiate", without_memory)
+    replayed, other, run = steps(gpu, GRAPHS, "fasttrees", TRAINING, 12)
+    assert replayed == plain and np.array_equal(vector, other) and run.graphs.most <= 1
+    monkeypatch.setattr(step, "differentiate", lambda run, parts: exec("raise MemoryError"))
+    with forms.use(GRAPHS), pytest.raises(MemoryError):
+        run.graphs.most = 0
+        run.graphs.graphs.clear()
+        make_step(run, next(text(gpu)))
 
 
 def test_every_model_steps_by_one_launch(gpu: ModuleType) -> None:

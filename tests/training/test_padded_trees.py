@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,8 @@ from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.building import build
 from accel.models.transformer_grammars import model as transformer_grammar
+from accel.training import loop
+from accel.training.checkpoint import read_state
 from accel.training.communicator import serial
 from accel.training.graphs import new_graphs
 from accel.training.run import Run, start, tokens_of
@@ -24,6 +27,7 @@ from accel.training.settings import TrainingConfig
 from accel.training.step import make_step
 from accel.verify.cuda_host import launcher
 from accel.verify.strategies import make_tree
+from tests.fixtures import toy_run
 from tests.fixtures.device_parameters import on_device
 from tests.fixtures.transformer_grammar_models import CORPUS, VARIANTS, VOCABULARY, parameters_of
 
@@ -102,5 +106,25 @@ def test_a_training_by_few_graphs_is_the_training(gpu: ModuleType) -> None:
     (plain, _), (replayed, run) = results
     assert 1 <= len(run.graphs.graphs) <= 4 and len(plain) == 12
     for one, other in zip(replayed, plain, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
+        assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-4)
+
+
+@pytest.mark.parametrize("first", [FAST, GRAPHS], ids=["plain-then-graphs", "graphs-then-plain"])
+def test_a_training_goes_on_with_and_without_graphs(gpu: ModuleType, tmp_path: Path, first: forms.Forms) -> None:
+    """After the third step, the rows of the batch are in the middle of their trees."""
+    config, training = VARIANTS["tg"], TrainingConfig(steps=8, warmup_steps=2, schedule="constant", seed=7)
+    second = GRAPHS if first is FAST else FAST
+    for name, parts in (("whole", [(FAST, 8)]), ("resumed", [(first, 3), (second, 8)])):
+        for form, n_steps in parts:
+            with forms.use(form), Batches(CORPUS, VOCABULARY, config, 3, ops=gpu, epochs=None, prefetch=0) as batches:
+                loop.train(
+                    gpu, transformer_grammar, config, replace(training, steps=n_steps), batches, tmp_path / name,
+                    progress=False, resume=n_steps == 8,
+                )  # fmt: skip
+    assert read_state(tmp_path / "resumed" / loop.NEWEST)["step"] == 8
+    whole, resumed = (toy_run.metrics(tmp_path / name) for name in ("whole", "resumed"))
+    assert len(resumed) == 8
+    for one, other in zip(resumed, whole, strict=True):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
         assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-4)

@@ -73,6 +73,11 @@ class Batch:
     n_labels: int
     n_tokens: int
 
+    @property
+    def n_memory(self) -> int:
+        """The rows of the memory that the batch reads, in each layer."""
+        return 0 if self.key_order is None else len(self.key_order) - len(self.ids)
+
 
 @dataclass(frozen=True)
 class Encoded:

@@ -29,7 +29,7 @@ def padded(batch: Batch, config: Config, size_of: Callable[..., int]) -> Batch:
     n, n_pairs = len(batch.ids), len(batch.keys)
     pairs = size_of(n_pairs, PAIR_SIZES)
     rows = size_of(n + 1 + (pairs - n_pairs) // PAIRS)
-    n_memory = 0 if batch.key_order is None else len(batch.key_order) - n
+    n_memory = batch.n_memory
     memory = size_of(n_memory)
     last = memory + rows - 1  # a key of the padding
     key_order = batch.key_order

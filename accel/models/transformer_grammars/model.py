@@ -124,10 +124,9 @@ def _states(f: Pass, batch: Batch, memory: list[Array] | None) -> tuple[Variable
     `memory` holds, for each layer, the [rows, d] that the previous batch of the same rows returned.
     """
     tape, config, p, sites = f.tape, f.config, f.p, f.sites
-    if batch.key_order is not None:
-        rows = len(batch.key_order) - len(batch.ids)
-        if memory is None or len(memory) != config.n_layers or any(len(x) != rows for x in memory):
-            raise ValueError(f"memory: the batch continues sequences and needs {rows} rows a layer")
+    rows = batch.n_memory
+    if rows and (memory is None or len(memory) != config.n_layers or any(len(x) != rows for x in memory)):
+        raise ValueError(f"memory: the batch continues sequences and needs {rows} rows a layer")
     layers = _prepare(f, batch)
     next_memory, nothing = [], tape.xp.empty((0, config.d_model), p["embedding"].value.dtype)
     h = embedding(tape, p["embedding"], batch.ids)
