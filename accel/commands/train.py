@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import accel
+from accel.commands.arithmetic import forms_of
 from accel.commands.evaluate import evaluate_run, test_data
 from accel.commands.opened import check_folder
 from accel.commands.processes import COMMUNICATORS, open_group
@@ -208,7 +209,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             note = note_on_steps(directory, job.training, different)
             more = lengthened(directory, stored_options, different)
         threads = use_threads(options, ops, job)
-        stack.enter_context(_forms(options, job))
+        stack.enter_context(forms_of(options, job))
 
         def begin() -> None:
             has_begun()
@@ -234,38 +235,6 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             reason, setting = why_ended(read_state(directory / NEWEST)["results"], job.training)
             print(f"ended: {reason} ({setting})", file=sys.stderr)
     return job
-
-
-def _forms(options: argparse.Namespace, job: Job) -> AbstractContextManager[None]:
-    """Return a context in which kernels have the options' form, and matrix products the precision of the job."""
-    precision = job.training.precision
-    if options.backend == "cuda":
-        from accel.cuda import forms
-
-        if options.graphs and options.kernels != "fast":
-            raise ValueError("--graphs: only fast kernels can be captured: add --kernels fast")
-        return forms.use(forms.Forms(options.kernels, precision, options.graphs))
-    if options.graphs:
-        raise ValueError(f"--graphs: the backend {options.backend} has none; use --backend cuda, or leave out --graphs")
-    has_bf16 = options.backend == "cpu" and precision == "bf16"
-    for name, value, default in (("precision", precision, "float32"), ("kernels", options.kernels, "plain")):
-        if value != default and not (name == "precision" and has_bf16):
-            values = "float32 and bf16" if name == "precision" and options.backend == "cpu" else default
-            only = f"the backend {options.backend} has {name} {values} only"
-            raise ValueError(f"--{name} {value}: {only}; use --backend cuda, or --{name} {default}")
-    return _bfloat16(options, job) if has_bf16 else nullcontext()
-
-
-def _bfloat16(options: argparse.Namespace, job: Job) -> AbstractContextManager[None]:
-    """Return a context that multiplies hidden states in bfloat16; ValueError if model or processor cannot do so."""
-    from accel.cpu.support import bfloat16
-
-    reason = "" if bfloat16.AVAILABLE else "this processor has no avx512_bf16 instructions"
-    if not any(name.endswith("hh.weight") for name in job.model.parameter_shapes(job.config)):
-        reason = f"on a processor it rounds hidden states of recurrences only, and {_kind(options)} has none"
-    if reason:
-        raise ValueError(f"--precision bf16: {reason}; use --precision float32")
-    return bfloat16.use()
 
 
 def _description(options: argparse.Namespace, job: Job, group: Communicator) -> list[str]:

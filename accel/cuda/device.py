@@ -45,6 +45,7 @@ class Device:
     sent: Callable[[np.ndarray], Array] = np.copy
     multiprocessors: int = 3  # few on the host, where all blocks of a cooperative launch exist at once
     number: Callable[[], int] = lambda: 0  # of the current GPU
+    capability: int = 90  # the compute capability, times ten
 
 
 _device: Device | None = None
@@ -118,6 +119,11 @@ def shared_limit() -> int:
 def multiprocessors() -> int:
     """Return how many multiprocessors there are: at least so many blocks of any kernel run at once."""
     return _current().multiprocessors
+
+
+def capability() -> int:
+    """Return the GPU's compute capability, times ten: 75 is Turing, 80 Ampere, 90 Hopper."""
+    return _current().capability
 
 
 def each(kernel: Callable[..., None], count: int, *args: Any) -> None:

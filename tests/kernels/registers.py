@@ -33,6 +33,9 @@ SOURCES = sorted(  # files without a kernel are parts of others
 )
 VARIANTS = (("sm_80", "float", 1), ("sm_90", "float", 2), ("sm_90", "double", 4), ("sm_100", "float", 2))
 """Three generations of GPUs, both float types, short and long rows."""
+FAST_ONLY = "support/persistent", "support/tensor_attention", "support/tiled_attention"
+"""Sources of fast forms that use instructions of compute capability 8.0; all others compile for 7.5, too."""
+OLD = ("sm_75", "float", 1)
 LIMITS = Path(__file__).with_name("registers.toml")
 ACCESSES = Path(__file__).with_name("accesses.toml")
 KERNEL = re.compile(r"__global__ void (\w+)\(")

@@ -20,6 +20,8 @@ from accel.cuda.segments import walk_sequence
 from accel.cuda.support import gpu
 from tests.kernels.registers import (
     ACCESS,
+    FAST_ONLY,
+    OLD,
     SOURCES,
     VARIANTS,
     accesses,
@@ -60,10 +62,10 @@ def nvrtc_is_here() -> bool:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_nvrtc_compiles_the_kernels(source: str) -> None:
-    """NVRTC compiles both float types, short and long rows, for two generations of GPUs."""
+    """NVRTC compiles both float types, short and long rows, for two generations; plain forms for an older one, too."""
     if not nvrtc_is_here():
         pytest.skip("CuPy with NVRTC is not here (pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12)")
-    for arch, real, chunks in VARIANTS[:3]:
+    for arch, real, chunks in (*VARIANTS[:3], *[OLD] * (source not in FAST_ONLY)):
         with_nvrtc(device.source_text(source), [f"-arch={arch}", f"-DREAL={real}", f"-DCHUNKS={chunks}", "--std=c++17"])
 
 
@@ -78,6 +80,8 @@ def test_nvcc_compiles_the_kernels_within_their_registers(source: str, tmp_path:
         pytest.skip("nvcc is not on PATH")
     of_release, most = limits()
     is_counted = digest(source) == digests().get(source)
+    if not is_counted and source not in FAST_ONLY:
+        compiled(source, OLD, tmp_path)
     if is_counted and release() == of_release:
         return
     for variant in VARIANTS[1:2] if is_counted else VARIANTS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +13,7 @@ import pytest
 
 from accel import KERNELS, cli
 from accel.cpu.support import bfloat16
-from accel.cuda import forms
+from accel.cuda import device, forms
 from accel.cuda.support import tensor_attention
 from accel.training.checkpoint import read_state
 from accel.training.run import BEST, NEWEST
@@ -92,6 +93,18 @@ def test_what_cannot_be_is_refused(
     none = "on a processor it rounds hidden states of recurrences only, and tg has none"
     assert f"--precision bf16: {none}; use --precision float32" in refused
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("name", "default"), [("kernels", "plain"), ("precision", "float32")])
+def test_an_old_gpu_has_plain_kernels_only(
+    house: House, host_backend: ModuleType, tmp_path: Path, mistake: Callable[..., str], name: str, default: str
+) -> None:
+    value = {"kernels": "fast", "precision": "bf16"}[name]
+    device.use(replace(device._current(), capability=75))
+    refused = mistake(*train(tmp_path / "new", house.data, "--backend", "cuda", f"--{name}", value))
+    need = "needs compute capability 8.0, but this GPU has compute capability 7.5"
+    assert f"--{name} {value}: {need}; use --{name} {default}" in refused
+    assert len(losses(house, tmp_path / "plain")) == 2 and not (tmp_path / "new").exists()
 
 
 def recurrent(out: Path, text: Path, *more: str) -> list[str]:

@@ -45,10 +45,10 @@ def open_gpu() -> Device:
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # few threads are intended: one a sequence
     config.CUDA_ARRAY_INTERFACE_SYNC = 0  # kernels run on the stream that made their arrays: no need to wait
     _complete_numba()
-    attributes = cupy.cuda.Device().attributes
+    attributes, capability = cupy.cuda.Device().attributes, int(cupy.cuda.Device().compute_capability)
     return Device(
         cupy, _launch, _each, attributes["MaxSharedMemoryPerBlockOptin"], _stream, _cublaslt, _multiply,
-        captured_by_cupy, _pinned, sent, attributes["MultiProcessorCount"], cupy.cuda.runtime.getDevice,
+        captured_by_cupy, _pinned, sent, attributes["MultiProcessorCount"], cupy.cuda.runtime.getDevice, capability,
     )  # fmt: skip
 
 
