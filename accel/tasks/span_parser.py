@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from accel.data.batches.constituents import Encoded, encode_bracketed, parser_batches
+from accel.data.batches.constituents import Encoded, encode_bracketed, n_batches, parser_batches
 from accel.data.corpora.constituents import Bracketed, read_bracketed
 from accel.data.corpora.treebank import Reading
 from accel.data.files.lines import LineError, errors_at
@@ -82,10 +82,11 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     tags = sorted({tag for sentence in sentences for tag in sentence.tags or ()})
     with open_to_words():
         encoded, _ = _encode(options.data, sentences, vocabulary, tags)
-    n_words = sum(len(sentence.pieces) for sentence in encoded)
+    lengths = [len(sentence.pieces) for sentence in encoded]
+    n_words, longest = sum(lengths), max(lengths)
     config, training = configured_in_epochs(
         Config(len(vocabulary), len(vocabulary.labels), max_words=options.max_words, n_tags=len(tags), **kind), recipe,
-        options, _FROM_DATA, options.epochs, lambda t: -(-n_words // t.batch_size),
+        options, _FROM_DATA, options.epochs, lambda t: n_batches(encoded, max(t.batch_size, longest), t.seed),
     )  # fmt: skip
     held_out: list[Encoded] = []
     if options.validation is not None:
@@ -98,7 +99,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         with open_to_words():
             _check_gold(model, options.test)
     batching = shared(ops, group, training)
-    size, longest = training.batch_size, max(len(sentence.pieces) for sentence in encoded + held_out)
+    size = training.batch_size
+    longest = max([longest, *(len(sentence.pieces) for sentence in held_out)])
     if longest > size:
         raise refusal("batch_size", size, f"the longest sentence has {longest} words", f"{longest} or more")
     return Job(

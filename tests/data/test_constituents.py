@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.autodiff.arrays import host
-from accel.data.batches.constituents import assemble, encode_bracketed, parser_batches, pieces_of, span_number
+from accel.data.batches.constituents import assemble, encode_bracketed, n_batches, parser_batches, pieces_of, span_number
 from accel.data.corpora.constituents import Bracketed, bracketed, constituents, read_bracketed, tree_of
 from accel.data.corpora.treebank import Reading
 from accel.data.files.lines import LineError
@@ -145,6 +145,15 @@ def test_batches_have_so_many_words_and_every_sentence_once() -> None:
     assert [batch.ids.tolist() for batch in first] == [batch.ids.tolist() for batch in second]
     with pytest.raises(ValueError, match="sentence 1 has 8 words, more than a batch may have, 5"):
         next(parser_batches([x for x in encoded if len(x.pieces) == 8], 5, ops=CPU))
+
+
+def test_an_epoch_is_counted_in_batches() -> None:
+    """Batches are never quite full: the words of all sentences, divided by those of a batch, are too few."""
+    sentences = sentences_of(*(Tree("S", ("a",) * int(n)) for n in np.random.default_rng(0).integers(1, 9, 60)))
+    encoded, _ = encode_bracketed("file", sentences, vocabulary_of(sentences))
+    count = n_batches(encoded, 20, 3)
+    assert count == sum(1 for _ in parser_batches(encoded, 20, ops=CPU, seed=3))
+    assert count > -(-sum(len(x.pieces) for x in encoded) // 20)
 
 
 def test_affixes_have_the_same_numbers_everywhere() -> None:

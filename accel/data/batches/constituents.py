@@ -5,7 +5,7 @@ The spans of a batch are in the order of the sentences; within a sentence they a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -127,14 +127,17 @@ def encode_bracketed(
 
 def parser_batches(sentences: Sequence[Encoded], max_words: int, *, ops: ModuleType, **order: Any) -> SizedBatches:
     """Return batches of at most `max_words` words; `order` are the options of `SizedBatches`."""
-    return SizedBatches(
-        len(sentences),
-        max_words,
-        lambda i: len(sentences[i].pieces),
-        lambda indices, _: assemble([sentences[i] for i in indices.tolist()], ops),
-        names=("sentence", "words"),
-        **order,
-    )
+    return _sized(sentences, max_words, lambda indices, _: assemble([sentences[i] for i in indices.tolist()], ops), order)
+
+
+def n_batches(sentences: Sequence[Encoded], max_words: int, seed: int) -> int:
+    """Return how many batches of `parser_batches` the first epoch has."""
+    return sum(1 for _ in _sized(sentences, max_words, lambda indices, _: None, {"seed": seed}))
+
+
+def _sized(sentences: Sequence[Encoded], max_words: int, assembled: Callable[..., Any], order: Any) -> SizedBatches:
+    size_of, names = lambda i: len(sentences[i].pieces), ("sentence", "words")
+    return SizedBatches(len(sentences), max_words, size_of, assembled, names=names, **order)
 
 
 def assemble(sentences: Sequence[Encoded], ops: ModuleType) -> ParserBatch:
