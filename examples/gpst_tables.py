@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import sqrt
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from accel.evaluation.induced_f1 import BASELINES
 from accel.evaluation.induction import ORACLE
-from accel.evaluation.significance import Interval, bootstrap_interval, scipy_stats
+from accel.evaluation.significance import Interval, bootstrap_interval
 from accel.evaluation.syntaxgym import CIRCUITS
 from examples.gpst.ablations import COLUMNS, IMPROVING, LEAN, STEPS, TREES
 from examples.gpst.ablations import MODELS as ABLATED
 from examples.gpst.measure import NO_SYNC, TIES, WAYS
-from examples.markdown import less, spread, table, verdict, with_interval
+from examples.markdown import less, of_seeds, spread, table, with_interval
 from examples.queue_tables import NOT_RUN, OF_RUN, Run, of_run
 
 LONGER, GENERATED = "gpst_longer", "gpst_generated"
@@ -32,8 +31,11 @@ PAPER_CIRCUITS = {
     "GPT-2": ("50.88", "73.21", "77.88", "97.83", "33.95", "65.98", "66.62"),
 }
 """Accuracies of the small models on WikiText-103, from the paper's Table 3: each circuit, and their mean."""
-AHEAD = ("mean of circuits", "Agreement", "Garden-Path Effects", "Licensing")
-"""Where GPST is ahead of GPT-2 in the paper's Table 3."""
+AHEAD = {
+    **dict.fromkeys(("mean of circuits", "Agreement", "Garden-Path Effects", "Licensing"), ("GPST", "GPT-2")),
+    "Long-Distance Dependencies": ("GPT-2", "GPST"),
+}
+"""Where one of the models is ahead in the paper's Table 3: this model, and the other one."""
 F1 = TREES["inside"]
 PAPER_ABLATIONS = {"GPST": "57.46", "without surrogates": "50.27", "without gradient stop": "42.46"}
 """F1 of the small model's trees of whole sentences, from the paper's Table 4."""
@@ -72,18 +74,19 @@ def differences(runs: Sequence[Run]) -> str:
     rows = []
     for size, treebank, parts in _of_treebanks(runs):
         if not parts:
-            rows.append((size, treebank, "", NOT_RUN, *[""] * len(DIFFERENCES)))
+            rows.append((size, treebank, "", NOT_RUN, *[""] * (len(DIFFERENCES) - 1)))
             continue
         members_of = {seed: [part] for seed, part in parts.items()}
         if len(parts) > 1:
             members_of["all"] = list(parts.values())
         for seed, members in members_of.items():
-            rows.append((size, treebank, seed, *_judged(_difference(members, *pair) for pair in DIFFERENCES.values())))
+            cells = (with_interval(_difference(members, *pair), 1) for pair in DIFFERENCES.values())
+            rows.append((size, treebank, seed, *cells))
         if len(parts) > 1:
-            of_seeds = list(parts.values())
-            cells = _judged(_over_seeds(of_seeds, *pair) for pair in DIFFERENCES.values())
+            all_parts = list(parts.values())
+            cells = (with_interval(_over_seeds(all_parts, *pair), 1) for pair in DIFFERENCES.values())
             rows.append((size, treebank, "over seeds", *cells))
-    return table(("size", "treebank", "seed", *DIFFERENCES, "paper's order of sync"), rows, n_names=3)
+    return table(("size", "treebank", "seed", *DIFFERENCES), rows, n_names=3)
 
 
 def syntax(runs: Sequence[Run]) -> str:
@@ -179,14 +182,17 @@ def sync_verdicts(runs: Sequence[Run]) -> Iterator[tuple[str, str, list[Run], In
             yield title, size, of_size, difference(parts, SYNC, NO_SYNC)
 
 
-def circuits_ahead(runs: Sequence[Run]) -> Iterator[tuple[str, str, list[list[Run]], list[list[float]]]]:
-    """Yield where GPST is ahead in the paper, the size of the longest trainings, and runs and accuracies of both."""
+def circuits_ahead(runs: Sequence[Run]) -> Iterator[tuple[str, str, str, list[list[Run]], list[list[float]]]]:
+    """Yield every circuit, the paper's order in it, the size of the longest trainings, and runs and accuracies of both.
+
+    The model that is ahead in the paper comes first.
+    """
     trained = {size: both for size in SIZES if all(both := [_of(runs, size, model) for model in MODELS])}
     if trained:
         size, both = list(trained.items())[-1]
-        columns = [_columns(of_model) for of_model in both]
-        for name in AHEAD:
-            yield name, size, both, [of_model[HEAD.index(name)] for of_model in columns]
+        columns = {MODELS[model]: _columns(of_model) for model, of_model in zip(MODELS, both, strict=True)}
+        for name, order in AHEAD.items():
+            yield name, " before ".join(order), size, both, [columns[title][HEAD.index(name)] for title in order]
 
 
 def ablated(runs: Sequence[Run]) -> Iterator[tuple[str, str, list[list[float]], list[int], list[bool]]]:
@@ -201,16 +207,7 @@ def ablated(runs: Sequence[Run]) -> Iterator[tuple[str, str, list[list[float]], 
 
 def _over_seeds(parts: Sequence[dict[str, Any]], one: str, other: str) -> Interval:
     """Return the mean difference of F1 with Student's interval over the seeds."""
-    values = [fmean(part["of_sentences"][one]) - fmean(part["of_sentences"][other]) for part in parts]
-    mean = fmean(values)
-    half = float(scipy_stats().t.ppf(0.975, len(values) - 1)) * stdev(values) / sqrt(len(values))
-    return Interval(mean, mean - half, mean + half)
-
-
-def _judged(intervals: Iterable[Interval]) -> tuple[str, ...]:
-    """Return the differences with their intervals, and the verdict on the first one."""
-    sync, *others = intervals
-    return *(with_interval(interval, 1) for interval in (sync, *others)), verdict(sync.low, sync.high)
+    return of_seeds([fmean(part["of_sentences"][one]) - fmean(part["of_sentences"][other]) for part in parts])
 
 
 def _columns(runs: Sequence[Run]) -> list[list[float]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import sqrt
 from statistics import fmean, stdev
 
-from accel.evaluation.significance import Interval, welch
+from accel.evaluation.significance import Interval, scipy_stats, welch
 
 Z = 1.959964
 """A normal variable lies within this many standard deviations of its mean with a probability of 95 %."""
@@ -39,6 +40,16 @@ def with_interval(interval: Interval, digits: int) -> str:
 def normal(value: float, error: float) -> Interval:
     """Return the 95 % interval of a value that is normally distributed with this standard error."""
     return Interval(value, value - Z * error, value + Z * error)
+
+
+def of_seeds(values: Sequence[float]) -> Interval:
+    """Return the mean of two or more values with Student's 95 % interval.
+
+    >>> with_interval(of_seeds([1.0, 3.0]), 1)  # the deviation is the square root of 2, the quantile 12.7
+    '+2.0 (-10.7 to +14.7)'
+    """
+    half = float(scipy_stats().t.ppf(0.975, len(values) - 1)) * stdev(values) / sqrt(len(values))
+    return Interval(mean := fmean(values), mean - half, mean + half)
 
 
 def less(one: Sequence[float], other: Sequence[float]) -> str:

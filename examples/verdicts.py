@@ -1,7 +1,8 @@
 """The orders that the papers claim, tested by our results: the tables of verdicts in NOT_REPRODUCED.md and RESULTS.md.
 
 A claim is that one model is better than another in a measure. It is confirmed if the 95 % interval of the difference
-(Welch's, over seeds) lies on the paper's side of 0, refuted if on the other side, and open otherwise; "so far" if the
+(Welch's, over seeds) lies on the paper's side of 0, refuted if on the other side, and open otherwise. If two searches
+have the same models, or one side needs no training, the interval is Student's, of the differences; "so far" if the
 last validation of every training was its best one. Of several trainings that both models have, the first in the list of
 the claim counts: the longest, or one with more seeds. If one model has one seed, and the answers to all test examples
 are stored, it is compared with every seed of the other over paired examples. The interval covers the intervals of all
@@ -11,7 +12,6 @@ these comparisons; it says nothing about other seeds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import sqrt
 from statistics import fmean
@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from accel.evaluation.significance import Interval, interval_of_means, welch
+from examples.claims import CLAIMS, VARIANTS, Claim
 from examples.fasttrees.answers import right_of
 from examples.gpst_tables import GENERATED, ablated, circuits_ahead, sync_verdicts
-from examples.markdown import normal, table, verdict, with_interval
+from examples.markdown import normal, of_seeds, table, verdict, with_interval
 from examples.queue_tables import Run
 from examples.result_files import ESTIMATED, NAMES, PAPER, Result, grouped, of_documents, split_of
 from examples.result_files import value_of as value_of_grammar
@@ -41,64 +42,6 @@ TITLES = {
 }  # fmt: skip
 DECIDED = "confirmed", "refuted"
 EXACT = "txl_terminals"
-LOWER = "perplexity", "documents", "error"
-"""Measures whose lower values are the better ones, by the beginnings of their names."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One model before another in a measure; `tasks` are the trainings that can show it, the best first."""
-
-    place: str
-    better: str
-    worse: str
-    measure: str
-    tasks: tuple[str, ...] = ()
-
-    @property
-    def lower(self) -> bool:
-        return self.measure.startswith(LOWER)
-
-
-def claims(place: str, tasks: tuple[str, ...], measure: str, *pairs: tuple[str, str]) -> Iterator[Claim]:
-    for better, worse in pairs:
-        yield Claim(place, better, worse, measure, tasks)
-
-
-LOGIC = tuple(f"fasttrees/logic{training}" for training in ("_published", "_paper_size"))
-CONV_LSTM, FAST_LSTM, LSTM_FASTER = (
-    ("conv_fasttrees", "on_lstm"), ("fasttrees", "on_lstm"), ("on_lstm", "faster_fasttrees")
-)  # fmt: skip
-FAST, CONV = ("fasttrees", "transformer"), ("conv_fasttrees", "transformer")
-CHART, RELEASED = ("treeformer", "transformer"), ("treeformer_released", "transformer")
-ON_ALBERT = ("albert_treeformer", "albert")
-LANGUAGE_MODELS = tuple(f"fasttrees/language_model_{n}_epochs" for n in (10, 25))
-"""That of ten epochs has three seeds, the other has one."""
-CLAIMS = (
-    *claims("Table 1", LANGUAGE_MODELS, "perplexity", ("on_lstm", "fasttrees"),
-            ("fasttrees", "conv_fasttrees"), ("conv_fasttrees", "faster_fasttrees"), ("fasttrees", "faster_fasttrees")),
-    *(claim for n in ("10", "11", "12", "10 to 12", "7 to 12")
-      for claim in claims(f"Table 2, {n} operators", LOGIC, f"accuracy, {n}", ("conv_fasttrees", "fasttrees"),
-                          CONV_LSTM)),
-    *claims("Table 3", ("fasttrees/sentiment",), "accuracy", FAST_LSTM, CONV_LSTM, LSTM_FASTER),
-    *claims("Table 4", ("fasttrees/inference",), "accuracy", FAST_LSTM, CONV_LSTM, LSTM_FASTER),
-    *claims("Table 5", ("fasttrees/translation",), "BLEU, best", FAST, CONV),
-    *claims("Table 6, agreement", ("fasttrees/agreement",), "accuracy, all", CONV),
-    *claims("Table 6, arithmetic", ("fasttrees/arithmetic",), "accuracy", FAST, CONV),
-    *(claim for text in ("WSJ10", "WSJ")
-      for claim in claims(f"Table 7, {text}", LANGUAGE_MODELS, f"F1, {text}, layer 2", ("on_lstm", "fasttrees"))),
-    *claims("Table 1", ("treeformer/translation",), "BLEU, best", CHART, RELEASED),
-    *claims("Table 2, ROUGE-1", ("treeformer/summarisation",), "ROUGE, 1", RELEASED),
-    *claims("Table 3, CoLA", ("treeformer/glue_cola",), "matthews", ON_ALBERT),
-    *claims("Table 3, SST-2", ("treeformer/glue_sst2",), "accuracy", ON_ALBERT),
-    *claims("Table 4, COGS", ("treeformer/cogs_30000_steps", "treeformer/cogs"), "accuracy, gen", CHART),
-    *claims("Table 4, CoGnition", ("treeformer/cognition",), "error, instances", RELEASED),
-    *(claim for n in (1, 2)
-      for claim in claims(f"Figure 4, encoder layers: {n}", ("treeformer/sizes",), "accuracy, test",
-                          *((f"{chart}-{n}-10", f"transformer-{n}") for chart, _ in (CHART, RELEASED)))),
-)  # fmt: skip
-VARIANTS = (("tg_distinct", "tg"), ("tg", "tg_linear"))
-"""Pairs of models in Table 2, the better one first; its other variants have equal perplexities on the Penn Treebank."""
 
 
 def verdicts(
@@ -125,9 +68,9 @@ def _rows(
 
 
 def _rows_of_gpst(runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
-    for circuit, size, both, accuracies in circuits_ahead(runs):
+    for circuit, order, size, both, accuracies in circuits_ahead(runs):
         difference, judgement = judge(*accuracies)
-        yield f"Table 3, {circuit}", "GPST before GPT-2", size, difference, *_counted(both, judgement)
+        yield f"Table 3, {circuit}", order, size, difference, *_counted(both, judgement)
     for treebank, size, trained, interval in sync_verdicts(runs):
         judgement = ("one seed: " if len(trained) == 1 else "") + verdict(interval.low, interval.high)
         order = "synchronised search before the search without"
@@ -161,6 +104,18 @@ def judge(better: Sequence[float], worse: Sequence[float], *, lower: bool = Fals
     return with_interval(Interval(difference, test.low, test.high), digits), verdict(low, high)
 
 
+def judge_constant(better: Sequence[float], constant: float) -> tuple[str, str]:
+    """Return the same as `judge` for a figure that needs no training; the interval is Student's.
+
+    >>> judge_constant([4.0, 5.0, 6.0], 2.0)
+    ('+3.00 (+0.52 to +5.48)', 'confirmed')
+    """
+    if len(set(better)) < 2:
+        return judge(better, [constant])
+    interval = of_seeds([value - constant for value in better])
+    return with_interval(interval, 2), verdict(interval.low, interval.high)
+
+
 def judge_answers(better: Sequence[np.ndarray], worse: Sequence[np.ndarray]) -> tuple[str, str]:
     """Return the same as `judge`, in %, from right answers (1 or 0) of some models of each kind to the same examples.
 
@@ -190,6 +145,10 @@ def judge_suites(better: Sequence[Answers], worse: Sequence[Answers]) -> tuple[s
 
 
 def _judged(claim: Claim, both: Sequence[Sequence[TaskResult]]) -> tuple[str, str]:
+    if claim.constant:
+        [better, _] = both
+        values = [_value(result, claim.measure) or 0.0 for result in better]
+        return judge_constant(values, _value(better[0], claim.constant) or 0.0)
     if min(map(len, both)) == 1 and all("answers" in result for of_model in both for result in of_model):
         lengths = claim.measure.removeprefix("accuracy, ")
         return judge_answers(*([right_of(result["answers"], lengths) for result in of_model] for of_model in both))
@@ -210,9 +169,11 @@ def _row_of_task(claim: Claim, results: Sequence[TaskResult]) -> tuple[str, ...]
         of_task = [result for result in results if result["task"] in SOURCES.get(task, (task,))]
         measured = [result for result in of_task if _value(result, claim.measure) is not None]
         both = [[result for result in measured if result["model"] == model] for model in (claim.better, claim.worse)]
+        if claim.constant:
+            both[1] = both[0]
         if all(both):
             difference, judgement = _judged(claim, both)
-            trained = [result for of_model in both for result in of_model]
+            trained = [result for of_model in both[: 1 if claim.constant else 2] for result in of_model]
             improving = [result["still_improving"] for result in trained if "still_improving" in result]
             counts = _counts(both, [result["steps"] for result in trained], improving)
             return claim.place, order, task.partition("/")[2], difference, *counts, _so_far(judgement, improving)
@@ -220,6 +181,8 @@ def _row_of_task(claim: Claim, results: Sequence[TaskResult]) -> tuple[str, ...]
 
 
 def _title(claim: Claim, model: str) -> str:
+    if claim.constant and model == claim.worse:
+        return model
     titles = [TASKS[task].models[model] for task in claim.tasks if task in TASKS and model in TASKS[task].models]
     return titles[0] if titles else variant_of(model).title
 

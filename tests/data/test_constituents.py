@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.autodiff.arrays import host
-from accel.data.batches.constituents import assemble, encode_bracketed, n_batches, parser_batches, pieces_of, span_number
+from accel.data.batches.constituents import (
+    assemble,
+    encode_bracketed,
+    n_batches,
+    parser_batches,
+    pieces_of,
+    span_number,
+)
 from accel.data.corpora.constituents import Bracketed, bracketed, constituents, read_bracketed, tree_of
 from accel.data.corpora.treebank import Reading
 from accel.data.files.lines import LineError

@@ -112,9 +112,11 @@ def test_verdicts_on_circuits_need_both_models_and_two_seeds() -> None:
     table = rows(verdicts("gpst", [], [], SEEDS))[: len(AHEAD)]
     assert [row[0] for row in table] == [f"Table 3, {name}" for name in AHEAD]
     # The means are 61 and 51, both deviations 1; Student's quantile of four degrees of freedom is 2.776.
-    assert {tuple(row[1:]) for row in table} == {
+    *ahead, distant = [tuple(row[1:]) for row in table]
+    assert set(ahead) == {
         ("GPST before GPT-2", "gpst_small", "+10.00 (+7.73 to +12.27)", "3", "2", "6 of 6", "confirmed so far")
     }
+    assert distant[::2] == ("GPT-2 before GPST", "-10.00 (-12.27 to -7.73)", "2", "refuted so far")
     longer = [run("gpst", 0, "gpst_longer")]
     assert rows(verdicts("gpst", [], [], SEEDS + longer))[0][2] == "gpst_small"
     longer.append(run("gpt2", 0, "gpst_longer"))

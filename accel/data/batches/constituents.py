@@ -127,7 +127,11 @@ def encode_bracketed(
 
 def parser_batches(sentences: Sequence[Encoded], max_words: int, *, ops: ModuleType, **order: Any) -> SizedBatches:
     """Return batches of at most `max_words` words; `order` are the options of `SizedBatches`."""
-    return _sized(sentences, max_words, lambda indices, _: assemble([sentences[i] for i in indices.tolist()], ops), order)
+
+    def assembled(indices: np.ndarray, _: int) -> ParserBatch:
+        return assemble([sentences[i] for i in indices.tolist()], ops)
+
+    return _sized(sentences, max_words, assembled, order)
 
 
 def n_batches(sentences: Sequence[Encoded], max_words: int, seed: int) -> int:
