@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import filecmp
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -56,19 +56,24 @@ def require_same_options(directory: Path, stored: Mapping[str, Any], options: ar
     runs.require_same(directory, different)
 
 
-def require_same_contents(directory: Path, stored: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Return the checksums of the data, as an option to store; TrainingError if they differ from those at the start.
+def require_same_contents(
+    directory: Path, stored: Mapping[str, Any], options: argparse.Namespace, files: Iterable[Path]
+) -> dict[str, Any]:
+    """Return the checksums of the files that were read, as an option to store; TrainingError if they have changed.
 
-    The stored options of an older version have none to compare with, or 0 for a folder whose files it did not find.
+    Files may have moved. Test data may change. The stored options of an older version have no checksums of files.
     """
-    digests = {name: _digest(_paths(getattr(options, name, None)), name) for name in ("data", "validation")}
-    before = stored.get("contents", {})
-    for name, digest in digests.items():
-        if digest != (before.get(name) or digest):
-            paths = ", ".join(map(str, _paths(getattr(options, name))))
-            use = "has other contents than at its start; put them back, or train in another directory"
-            raise runs.TrainingError(f"{directory}: a resumed run keeps its data: --{name} {paths} {use}")
-    return {"contents": digests}
+    free, chosen = _paths(options, *_OF_EVALUATION), _paths(options, "data", "validation")
+    in_folders = [file for file in files if file not in free and not file.name.startswith(PARTS["test"])]
+    read = sorted({*in_folders, *(file for file in files if file in chosen)})
+    checksums = {str(file): _checksum(file) for file in read}
+    before = stored.get("contents", {}).get("files", checksums)
+    if sorted(checksums.values()) != sorted(before.values()):
+        changed = [file for file, checksum in checksums.items() if checksum not in before.values()]
+        what = f"{changed[0]} has other contents than" if changed else "fewer files are read than"
+        use = "at its start; put them back, or train in another directory"
+        raise runs.TrainingError(f"{directory}: a resumed run keeps its data: {what} {use}")
+    return {"contents": {"files": checksums}}
 
 
 def require_same_settings(
@@ -141,28 +146,18 @@ def _plain_path(value: Any) -> Any:
     return str(value.resolve()) if isinstance(value, Path) else value
 
 
-def _paths(value: Any) -> list[Path]:
-    paths = value if isinstance(value, list) else [value]
-    return [Path(path) for path in paths if path is not None]
+def _paths(options: argparse.Namespace, *names: str) -> set[Path]:
+    """Return the paths that these options have."""
+    values = [getattr(options, name, None) for name in names]
+    paths = [path for value in values for path in (value if isinstance(value, list) else [value])]
+    return {path.resolve() for path in paths if isinstance(path, Path)}
 
 
-def _digest(paths: Sequence[Path], name: str) -> int:
-    """Return a checksum of the files; a folder counts with its files that are named as training or validation data.
-
-    These are files whose names begin with such a word; if there are none, those whose names have one in them, such as
-    SCAN's, also in the folder's folders, such as GLUE's; else all files of the folder.
-    """
+def _checksum(path: Path) -> int:
     checksum = 0
-    for path in paths:
-        prefixes = PARTS["train"] + PARTS["validation"] if name == "data" else PARTS[name]
-        all_files = [path] if path.is_file() else sorted(filter(Path.is_file, path.glob("*")))
-        deeper = [*all_files, *sorted(filter(Path.is_file, path.glob("*/*")))]
-        files = [file for file in all_files if file.name.startswith(prefixes)] if path.is_dir() else all_files
-        files = files or [file for file in deeper if any(word in file.name for word in prefixes)] or all_files
-        for file in files:
-            with file.open("rb") as lines:
-                while block := lines.read(_BLOCK):
-                    checksum = crc32(block, checksum)
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            checksum = crc32(block, checksum)
     return checksum
 
 

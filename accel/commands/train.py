@@ -30,6 +30,7 @@ from accel.commands.resuming import (
 )
 from accel.commands.threads import compile_ahead, use_threads
 from accel.commands.threads import note as note_on_threads
+from accel.data.files.noted import noted
 from accel.tasks.job import TASKS, Job, n_parameters
 from accel.training.checkpoint import read_state
 from accel.training.communicator import Communicator, serial
@@ -198,8 +199,9 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
         has_begun = stack.enter_context(unchanged_if_refused(directory))
         stored_options = _stored(directory) if options.resume else {}
         require_same_options(directory, stored_options, options)
-        contents = require_same_contents(directory, stored_options, options)
-        job: Job = import_module(f"accel.tasks.{options.task}").build(options, ops, group)
+        with noted() as files:
+            job: Job = import_module(f"accel.tasks.{options.task}").build(options, ops, group)
+        contents = require_same_contents(directory, stored_options, options, files)
         if hasattr(job.batches, "close"):  # a thread that reads ahead
             stack.callback(job.batches.close)
         note: str | None = None

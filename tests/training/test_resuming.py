@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from accel import cli
-from accel.commands.resuming import _digest
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import checkpoint, lock
 from accel.training.directory import EXPORTED, SETTINGS
@@ -90,7 +89,9 @@ def test_other_trees_in_the_place_of_the_data_are_refused(
     paths[name].write_text("".join(changed(trees.splitlines(keepends=True))))
     before = contents(run)
     message = mistake("train", "--out", run, "--resume", "--steps", 9)
-    assert message.startswith(f"{run}: a resumed run keeps its data: --{name} {paths[name]} has other contents")
+    assert message.startswith(
+        f"{run}: a resumed run keeps its data: {paths[name]} has other contents than at its start"
+    )
     assert contents(run) == before
     paths[name].write_text(trees)
     settings = json.loads((run / SETTINGS).read_text())
@@ -119,28 +120,6 @@ def test_a_refused_start_leaves_nothing(
     (tmp_path / "old" / "notes").write_text("mine")
     assert message in mistake(*train(tmp_path / "old", house.data, *options))
     assert contents(tmp_path / "old") == {"notes": b"mine"}
-
-
-@pytest.mark.parametrize(
-    ("names", "read"),
-    [
-        (("train.tsv", "test.tsv", "notes"), ("train.tsv",)),
-        (("tasks_train_simple.txt", "tasks_test_simple.txt"), ("tasks_train_simple.txt",)),  # SCAN
-        (("CoLA/train.tsv", "CoLA/dev.tsv", "CoLA/test.tsv"), ("CoLA/train.tsv", "CoLA/dev.tsv")),  # GLUE
-        (("a.txt", "b.txt"), ("a.txt", "b.txt")),
-    ],
-)
-def test_a_folder_counts_with_the_files_that_train(
-    tmp_path: Path, names: tuple[str, ...], read: tuple[str, ...]
-) -> None:
-    for name in names:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("one")
-    before = _digest([tmp_path], "data")
-    for name in names:
-        (tmp_path / name).write_text("two")
-        assert (_digest([tmp_path], "data") != before) == (name in read)
-        (tmp_path / name).write_text("one")
 
 
 @pytest.mark.parametrize("resume", [False, True])

@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike
 
 from accel.data.files.archive import archive_of
 from accel.data.files.lines import open_bytes
+from accel.data.files.noted import note
 
 
 def load_encoded(
@@ -35,6 +36,7 @@ def load_encoded(
     paths = [Path(path)] if isinstance(path, (str, Path)) else list(path)
     digest = hashlib.sha256(description.encode())
     for number, name in enumerate(paths):
+        note(archive_of(name) or name)
         if number:
             digest.update(f"file {number}".encode())
         with open(name, "rb") if archive_of(name) is None else open_bytes(name) as file:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from accel.data.files import archive
+from accel.data.files.noted import note
 
 _OPENERS = {".xz": lzma.open, ".gz": gzip.open}
 _CONSTITUENT = re.compile(r"\([^\s()]+ +(?=[^\s)])")
@@ -68,6 +69,7 @@ def open_bytes(path: str | Path) -> BinaryIO:
     if is_standard(path):
         return io.BytesIO(sys.stdin.buffer.read())
     packed = archive.archive_of(Path(path))
+    note(packed or Path(path))
     if packed is not None:
         return archive.open_member(packed, Path(path).relative_to(packed).as_posix())
     return _OPENERS.get(Path(path).suffix, open)(path, "rb")  # type: ignore[operator, no-any-return]
@@ -95,6 +97,8 @@ def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]
         return
     try:
         files = ((file, open_bytes(file)) for file in files_of(path, suffix))
+        if not path.is_dir():
+            note(path)
         for file, stream in files if path.is_dir() else archive.open_members(path, suffix):
             is_any = True
             with stream:
