@@ -32,7 +32,8 @@ def recomputed(layer: Callable[..., Any], f: Any, *arguments: Any) -> Any:
         tape.backward(again[0] if isinstance(again, tuple) else again, d_out)
 
     f.tape.note_readers(inner.first_readers)
-    variable = f.tape.record(output.value, [x for x in arguments if isinstance(x, Variable)], backward)
+    inputs = [*(x for x in arguments if isinstance(x, Variable)), *inner.first_readers]
+    variable = f.tape.record(output.value, inputs, backward)
     return (variable, *others) if others else variable
 
 

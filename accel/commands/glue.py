@@ -59,11 +59,11 @@ def run(options: argparse.Namespace) -> int:
     averages = {
         title: average([row[column].mean for column in shared], sets) if shared else None for title, row in rows.items()
     }
+    if options.out is not None:
+        write_out(options.out, json.dumps(_content(options.table, table, runs, rows, averages), indent=1) + "\n")
     with figures(options.out):
         _print(table, rows, averages)
         _print_notes(table, runs, shared)
-    if options.out is not None:
-        write_out(options.out, json.dumps(_content(options.table, table, runs, rows, averages), indent=1) + "\n")
     return 0
 
 

@@ -107,6 +107,13 @@ def run(options: argparse.Namespace) -> int:
     rows = {title: row(gold, member_spans, options.preset) for title, member_spans in spans.items()}
     rows |= baselines(gold, options.preset, options.seeds)
     comparisons = {title: _compare(scores, rows[against]) for title, scores in rows.items()}
+    if options.out is not None:
+        content = _content(options, members, rows, comparisons) | {
+            "against": against,
+            "sentences": len(gold),
+            "left_out": {str(number + 1): _reasons(members, skip_reasons, number) for number in sorted(left_out)},
+        }
+        write_out(options.out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     with figures(options.out):
         _print_scores(rows, comparisons, against)
         _print_recall(rows, gold)
@@ -115,13 +122,6 @@ def run(options: argparse.Namespace) -> int:
             for number in sorted(reasons)[:1]:
                 reason = f"the first {place(options.gold, all_gold[number].line)}: {reasons[number]}"
                 print(f"{member.title}, {member.model.path}: sentences it cannot read: {len(reasons)}, {reason}")
-    if options.out is not None:
-        content = _content(options, members, rows, comparisons) | {
-            "against": against,
-            "sentences": len(gold),
-            "left_out": {str(number + 1): _reasons(members, skip_reasons, number) for number in sorted(left_out)},
-        }
-        write_out(options.out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return 0
 
 

@@ -95,15 +95,15 @@ def run(options: argparse.Namespace) -> int:
     accuracies = {name: accuracy(members) for name, members in paradigms.items()}
     means = _means(paradigms, published)
     skips = [one for one in judgements if one.skipped]
+    if options.out is not None:
+        content = _settings(options, search) | _content(paradigms, accuracies, means)
+        write_out(options.out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     with figures(options.out):
         _print(paradigms, accuracies, means, published)
         unknown, count = unknown_words(model, judgements)
         print(f"unknown words: {unknown} of {count}")
         for one in skips[:1]:
             print(f"skipped: {len(skips)} of {len(judgements)} pairs, the first {one.pair.place}: {one.skipped}")
-    if options.out is not None:
-        content = _settings(options, search) | _content(paradigms, accuracies, means)
-        write_out(options.out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return 0
 
 

@@ -163,6 +163,8 @@ def check_out(path: Path | None, option: str = "--out") -> None:
         return
     if path.is_dir():
         raise ValueError(f"{option} {path}: a directory: name a file in it")
+    if path.suffix in (".gz", ".xz"):
+        raise ValueError(f"{option} {path}: is written unpacked: leave out {path.suffix}")
     if path.parent.is_file():
         raise ValueError(f"{option} {path}: {path.parent} is a file, not a directory: choose another")
     if not path.parent.is_dir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from accel.commands import opened as models
@@ -11,7 +12,7 @@ from accel.commands.brackets import print_score
 from accel.data.corpora.gathered import summary
 from accel.data.files.lines import read_lines
 from accel.evaluation.bound_and_rerank import bracket_score, choose
-from accel.evaluation.evalb import COLLINS, EvalbParameters, Score, read_parameters
+from accel.evaluation.evalb import COLLINS, EvalbParameters, Score, TooManyErrors, read_parameters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,17 +33,29 @@ def run(options: argparse.Namespace) -> int:
     chosen_trees = [None if ranked is None else ranked[0] for ranked in best]
     if options.out is not None:
         models.write_out(options.out, "".join(f"{'' if tree is None else tree}\n" for tree in chosen_trees))
-    score = bracket_score(chosen_trees, sentences.gold, parameters)
-    if options.rows is not None:
-        logps = (None if ranked is None else ranked[1] for ranked in best)
-        values = [
-            [f"{logp:.6f}", *_counts(score, number)] if logp is not None else [] for number, logp in enumerate(logps)
-        ]
-        proposed.write_rows(options.rows, sentences, "log p\tmatched\tgold\tchosen", values)
+    logps = [None if ranked is None else ranked[1] for ranked in best]
+    try:
+        score = bracket_score(chosen_trees, sentences.gold, parameters)
+    except TooManyErrors as error:
+        _write_rows(options, sentences, logps, None)
+        more = "a parameter file with a larger MAX_ERROR (--parameters) allows more"
+        raise TooManyErrors(f"{options.gold}: {error}; {more}") from error
+    _write_rows(options, sentences, logps, score)
     with models.figures(options.out, options.rows):
         skip_counts = (value for name, value in summary(sentences) if name == "skipped")
         print_score(score, sentences.gold, skip_counts)
     return 0
+
+
+def _write_rows(
+    options: argparse.Namespace, sentences: proposed.Sentences, logps: Sequence[float | None], score: Score | None
+) -> None:
+    """Write log p and counts of brackets of every sentence, if --rows asks for it; without a score only log p."""
+    if options.rows is None:
+        return
+    counts = [[] if score is None else _counts(score, number) for number in range(len(logps))]
+    values = [[] if p is None else [f"{p:.6f}", *counts[n]] for n, p in enumerate(logps)]
+    proposed.write_rows(options.rows, sentences, "log p\tmatched\tgold\tchosen", values)
 
 
 def _counts(score: Score, number: int) -> list[object]:

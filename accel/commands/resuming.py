@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import filecmp
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from zlib import crc32
 
 from accel.data.corpora.parallel import PARTS
+from accel.models.checks import refusal
 from accel.tasks.job import Job
 from accel.training import resumed_settings
 from accel.training import run as runs
@@ -31,6 +33,7 @@ _OF_SETTINGS = (
     "set",
 )  # compared as settings, together with settings that no option gives
 _OF_EVALUATION = ("test", "test_stem", "gold", "convention", "preset", "beam", "rouge_tokenize", "top_k")
+_DATA = ("data", "validation", "validation_gold")
 _PATHS = ("data",)  # one path, or a list of several
 _BLOCK = 2**20  # bytes that are read at a time
 _FREE = (*_OF_SETTINGS, *_OF_EVALUATION, "epochs", "tokens", "cache")
@@ -59,18 +62,19 @@ def require_same_options(directory: Path, stored: Mapping[str, Any], options: ar
 def require_same_contents(
     directory: Path, stored: Mapping[str, Any], options: argparse.Namespace, files: Iterable[Path]
 ) -> dict[str, Any]:
-    """Return the checksums of the files that were read, as an option to store; TrainingError if they have changed.
+    """Return the checksums of the data that were read, as an option to store; TrainingError if they have changed.
 
-    Files may have moved. Test data may change. The stored options of an older version have no checksums of files.
+    Of `files`, those count that the options of data name, or that are in a folder that they name. Files may have moved.
+    Test data may change. The stored options of an older version have no checksums of files.
     """
-    free, chosen = _paths(options, *_OF_EVALUATION), _paths(options, "data", "validation")
-    in_folders = [file for file in files if file not in free and not file.name.startswith(PARTS["test"])]
-    read = sorted({*in_folders, *(file for file in files if file in chosen)})
-    checksums = {str(file): _checksum(file) for file in read}
+    data, free = _paths(options, *_DATA), _paths(options, *_OF_EVALUATION)
+    within = {file for file in files for path in data if file.is_relative_to(path)}
+    of_tests = {file for file in within if file in free or file.name.startswith(PARTS["test"])} - data
+    checksums = {str(file): _checksum(file) for file in sorted(within - of_tests)}
     before = stored.get("contents", {}).get("files", checksums)
     if sorted(checksums.values()) != sorted(before.values()):
-        changed = [file for file, checksum in checksums.items() if checksum not in before.values()]
-        what = f"{changed[0]} has other contents than" if changed else "fewer files are read than"
+        others = [file for file, checksum in checksums.items() if checksum not in before.values()]
+        what = f"{others[0]} has other contents than" if others else "fewer files are read than"
         use = "at its start; put them back, or train in another directory"
         raise runs.TrainingError(f"{directory}: a resumed run keeps its data: {what} {use}")
     return {"contents": {"files": checksums}}
@@ -90,6 +94,10 @@ def require_same_settings(
         if not resumed_settings.may_change(name, different) or (name in new_names and name not in resumed_settings.FREE)
     }
     runs.require_same(directory, refused)
+    if "restart_after" in different and (at := job.training.restart_after):
+        n_results = len(read_state(directory / NEWEST).get("results", []))
+        if at <= n_results:
+            raise refusal("restart_after", at, f"{n_results} validations are made", f"{n_results + 1} or more, or 0")
     return different
 
 
@@ -150,7 +158,7 @@ def _paths(options: argparse.Namespace, *names: str) -> set[Path]:
     """Return the paths that these options have."""
     values = [getattr(options, name, None) for name in names]
     paths = [path for value in values for path in (value if isinstance(value, list) else [value])]
-    return {path.resolve() for path in paths if isinstance(path, Path)}
+    return {Path(os.path.abspath(path)) for path in paths if isinstance(path, Path)}
 
 
 def _checksum(path: Path) -> int:

@@ -89,6 +89,9 @@ def run(options: argparse.Namespace) -> int:
     reading = {"lower": options.lower, "batch_size": options.batch_size, "processes": processes(ops, model)}
     results = suite_outcomes(ops, model, suites, progress=partial(progress, unit="sentence"), **reading, **search)
     chances = {suite.name: chance(suite) for suite in suites}
+    if options.out is not None:
+        settings = {"checkpoint": str(options.checkpoint[0]), "lower": options.lower} | search_settings(search)
+        write_out(options.out, json.dumps(settings | _content(results, chances), indent=1, ensure_ascii=False) + "\n")
     with figures(options.out):
         _print(results, chances)
         unknown, count = unknown_words(model, suites, options.lower)
@@ -96,9 +99,6 @@ def run(options: argparse.Namespace) -> int:
         for suite, outcome in _skipped(results)[:1]:
             first = f"the first item {outcome.item} of {suite}: {outcome.skipped}"
             print(f"skipped: {len(_skipped(results))} items, {first}")
-    if options.out is not None:
-        settings = {"checkpoint": str(options.checkpoint[0]), "lower": options.lower} | search_settings(search)
-        write_out(options.out, json.dumps(settings | _content(results, chances), indent=1, ensure_ascii=False) + "\n")
     return 0
 
 

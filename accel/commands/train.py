@@ -120,6 +120,10 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
     lengths = [name for name in LENGTHS if getattr(early_options, name) is not None]
     if len(lengths) > 1:
         raise ValueError(f"--{lengths[-1]}: --{lengths[0]} sets the length of the training, too; leave one of them out")
+    [*_, steps] = ("", *(text.partition("=")[2] for text in early_options.set if text.startswith("steps=")))
+    if steps and lengths and steps != early_options.steps:
+        value = getattr(early_options, lengths[0])
+        raise ValueError(f"--set steps={steps}: differs from --{lengths[0]} {value}: leave out one of them")
     has_out = early_options.resume and early_options.out is not None
     stored_options = _stored(early_options.out) if has_out else {}
     task = stored_options.get("task", "trees") if stored_options else early_options.task or "trees"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import fsum, inf, isnan
 from statistics import fmean
 from types import ModuleType
@@ -19,7 +19,7 @@ from accel.data.published.minimal_pairs import Pair
 from accel.evaluation.significance import bootstrap_interval, interval_of_means
 from accel.scoring.surprisals import Progress, bits_of_words, check_surprisals, check_words
 from accel.trained.opening import Model
-from accel.trained.words import count_unknown
+from accel.trained.words import count_unknown, encode_words
 
 MEASURES = ("sentence", "critical")
 Change = Callable[[list[str]], list[str]]
@@ -83,10 +83,20 @@ def judge(
     check_surprisals(model)
     parser = search.get("parser")
     tasks = [_task(model, parser, pair, measure, change) for pair in pairs]
-    sentences = sorted({words for task in tasks for words in task.read})  # those that begin alike are read side by side
+    key_of = {words: _key(model, parser, words) for task in tasks for words in task.read}
+    distinct = {key: words for words, key in sorted(key_of.items(), reverse=True)}
+    sentences = sorted(distinct.values())  # those that begin alike are read side by side
     surprisals = progress(bits_of_words(ops, model, sentences, **search), len(sentences))
-    bits = dict(zip(sentences, surprisals, strict=True))
-    return [task if task.skipped else _judged(task, measure, [bits[words] for words in task.read]) for task in tasks]
+    bits_of = dict(zip(map(key_of.__getitem__, sentences), surprisals, strict=True))
+    return [
+        task if task.skipped else _judged(task, measure, [bits_of[key_of[words]] for words in task.read])
+        for task in tasks
+    ]
+
+
+def _key(model: Model, parser: Model | None, words: tuple[str, ...]) -> Hashable:
+    """Return what a model reads of a sentence: sentences that it cannot tell apart are read once, and are ties."""
+    return words if parser is not None else tuple(map(tuple, encode_words(model, words, generated=True)))
 
 
 def unknown_words(model: Model, judged: Iterable[Judged]) -> tuple[int, int]:

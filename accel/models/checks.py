@@ -100,7 +100,7 @@ def chunk_size(most: int, *widths: int) -> int:
     >>> chunk_size(10, 400, 1150), chunk_size(10, 32), chunk_size(10, 48, 64)
     (10, 8, 8)
     """
-    return max(size for size in range(1, most + 1) if all(width % size == 0 for width in widths))
+    return max(size for size in range(1, min(most, *widths) + 1) if all(width % size == 0 for width in widths))
 
 
 def _is_whole(value: Any) -> bool:

@@ -57,7 +57,7 @@ def negative_sum(f: Pass, logps: Variable, memory: list[Array] | None = None) ->
 def most_probable(xp: ModuleType, h: Array, table: Array, bias: Array | None = None) -> Array:
     """Return for every row of states h [n, d] the number of the label with the greatest logit, h @ table.T + bias."""
     rows = max(1, LOGITS // len(table))
-    logits = (xp.matmul(h[i : i + rows], table.T) for i in range(0, len(h), rows))
+    logits = (xp.matmul(h[i : i + rows], table.T) for i in range(0, max(len(h), 1), rows))
     return xp.concatenate([(part if bias is None else part + bias).argmax(axis=1) for part in logits])
 
 

@@ -32,6 +32,7 @@ from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.classification import accuracy, f1, matthews, pearson, spearman
 from accel.models.albert import model as albert
 from accel.models.albert.config import KINDS as ALBERTS
+from accel.models.checks import refusal
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
 from accel.tasks import albert_tuning, fine_tuning
@@ -40,6 +41,7 @@ from accel.tasks.numbers import at_least
 from accel.tasks.vocabulary import described
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
+from accel.training.loop import Measure
 from accel.training.settings import TrainingConfig
 
 Metric = Callable[[Sequence[Any], Sequence[Any]], float]
@@ -90,6 +92,8 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     room = _room(model, config)
     data, left_out = _training_examples(part, options, start.vocabulary, room)
     config, training = fine_tuning.configured_start(start, options, recipe, len(data))
+    if training.select not in ("loss", "accuracy", *METRICS[options.name]):
+        raise refusal("select", training.select, f"{options.name} has no such metric", recipe.select)
     parts, n_cut = _development_examples(held_out, options.name, start.vocabulary, room)
     validation, size = joined_examples(parts), training.batch_size
     batching = shared(ops, group, training)
@@ -111,12 +115,12 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 
 def _measure_of(
     ops: ModuleType, model: Model, parts: list[Examples], training: TrainingConfig, options: argparse.Namespace
-) -> Callable[[dict[str, Any]], dict[str, float]] | None:
-    """Return the function that computes the metric to select the best checkpoint by; None for loss and accuracy."""
+) -> Measure | None:
+    """Return the metric to select the best checkpoint by; None for loss and accuracy."""
     name = training.select
     if name not in METRICS[options.name] or name == "accuracy":
         return None
-    return lambda parameters: {name: _metrics(ops, replace(model, parameters=parameters), parts, options.name)[name]}
+    return Measure(name, lambda p: _metrics(ops, replace(model, parameters=p), parts, options.name)[name])
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:

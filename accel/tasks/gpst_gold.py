@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +17,7 @@ from accel.trained.kinds import with_article
 from accel.trained.opening import Model
 from accel.trained.options import OptionError, typed
 from accel.trained.words import encode_words
+from accel.training.loop import Measure
 
 BEAM = 20  # the paper's
 _DEFAULTS = {"convention": "wsj", "preset": "gpst", "beam": BEAM}
@@ -57,21 +57,19 @@ def check_gold(options: argparse.Namespace) -> None:
             raise OptionError(name, f"is for {' and '.join(map(typed, trees))}: give gold trees with it")
 
 
-def measure_of(
-    ops: ModuleType, model: Model, options: argparse.Namespace
-) -> Callable[[dict[str, Any]], dict[str, float]] | None:
-    """Return a function from parameters to the F1 on the validation's gold trees; None without --validation-gold."""
+def measure_of(ops: ModuleType, model: Model, options: argparse.Namespace) -> Measure | None:
+    """Return the measure of F1 on the validation's gold trees; None without --validation-gold."""
     if options.validation_gold is None:
         return None
     with open_to_words():
         gold = read_gold_of(model, options.validation_gold, options.convention)
     sentences = [sentence.words for sentence in gold]
 
-    def measure(parameters: dict[str, Any]) -> dict[str, float]:
+    def f1(parameters: dict[str, Any]) -> float:
         now = Model(model.path, model.config, parameters, model.vocabulary, None, model.module)
-        return {"f1": score(gold, list(find_spans(ops, now, sentences, mode="inside")), options.preset).sentence_f1}
+        return score(gold, list(find_spans(ops, now, sentences, mode="inside")), options.preset).sentence_f1
 
-    return measure
+    return Measure("f1", f1)
 
 
 def match(ops: ModuleType, model: Model, settings: dict[str, Any]) -> dict[str, Any]:

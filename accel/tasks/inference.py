@@ -43,7 +43,10 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     def held_out() -> list[Source | None]:
         return [x and (x, _read(x)) for x in (options.validation, options.test)]
 
-    return build_classifier(options, ops, group, config, TRAINING, CLASSES, training, held_out)
+    job = build_classifier(options, ops, group, config, TRAINING, CLASSES, training, held_out)
+    files = {path: read_inference(path)[1] for path in (options.data, options.validation, options.test) if path}
+    notes = (f"{path.name}: {n:,} pairs without a label left out" for path, n in files.items() if n)
+    return replace(job, notes=(*job.notes, *notes))
 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:

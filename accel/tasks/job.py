@@ -28,7 +28,7 @@ from accel.trained.opening import configuration
 from accel.trained.options import OptionError, typed
 from accel.training.checkpoint import read_state
 from accel.training.communicator import Communicator
-from accel.training.loop import Batches
+from accel.training.loop import Batches, Measure
 from accel.training.run import NEWEST
 from accel.training.settings import TrainingConfig
 
@@ -63,7 +63,7 @@ class Job:
     initial: dict[str, Any] | None = None  # parameters that do not start at random, such as word vectors
     frozen: dict[str, Any] = field(default_factory=dict)  # arrays that the model reads and does not learn
     notes: tuple[str, ...] = ()  # on the data, for people: what was decided, and which option changes it
-    measure: Callable[[dict[str, Any]], dict[str, float]] | None = None  # further results of a validation
+    measure: Measure | None = None  # a further result of every validation
 
 
 def n_parameters(job: Job) -> int:
@@ -77,7 +77,10 @@ def shared(ops: ModuleType, group: Communicator, training: TrainingConfig) -> di
 
 
 def require_data(options: argparse.Namespace, *, folders: bool = False) -> None:
-    """Raise ValueError if the options name no data, a pipe, or a folder, unless the task reads `folders`."""
+    """Raise ValueError if the options name no data, a pipe, or a folder, unless the task reads `folders`.
+
+    A task that does so reads all their files: the run may not write into them.
+    """
     if options.data is None:
         raise ValueError("train: --data is missing" + (f": {options.out} holds no run yet" if options.resume else ""))
     for name in ("data", "validation", "test"):
@@ -85,8 +88,18 @@ def require_data(options: argparse.Namespace, *, folders: bool = False) -> None:
         for path in value if isinstance(value, list) else filter(None, [value]):
             if Path(path).is_fifo():
                 raise ValueError(f"--{name} {path}: a pipe, but grove train reads its data more than once: name a file")
+            if folders and Path(path).is_dir():
+                _require_outside(options, name, Path(path))
     if hasattr(options, "validation") and not folders:  # of a task that reads files, not folders
         _require_files(options)
+
+
+def _require_outside(options: argparse.Namespace, name: str, folder: Path) -> None:
+    for option in ("out", "cache"):
+        path = getattr(options, option, None)
+        if path is not None and path.resolve().is_relative_to(folder.resolve()):
+            reason = f"lies in --{name} {folder}, all of whose files are read: choose a directory outside"
+            raise OptionError(option, reason, path)
 
 
 def _require_files(options: argparse.Namespace) -> None:

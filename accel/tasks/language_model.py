@@ -107,7 +107,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
         words,
         TextBatches(text, training.batch_size, seed=training.seed, epochs=None, **batching),
         None if held_out is None else lambda: TextBatches(held_out, columns, **batching),
-        f"{len(text):,} words of text",
+        f"{len(text):,} words and ends of lines",
         notes=(
             _described(words, options.validation, held_out),
             *in_chunks(config),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 
+MOST = 2**63 - 1
+"""The greatest number that an array holds."""
+
 
 def at_least(least: int) -> Callable[[str], int]:
     """Return the type of whole numbers that are not below `least`.
@@ -23,6 +26,8 @@ def at_least(least: int) -> Callable[[str], int]:
             raise ArgumentTypeError(f"{text}: a whole number is needed") from None
         if number < least:
             raise ArgumentTypeError(f"{text}: at least {least} is needed")
+        if number > MOST:
+            raise ArgumentTypeError(f"{text}: at most {MOST} is possible")
         return number
 
     return whole_number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +29,7 @@ from accel.tasks.vocabulary import add_vocabulary, described, open_to_words, siz
 from accel.trained.opening import Model
 from accel.trained.words import encode_words
 from accel.training.communicator import Communicator
+from accel.training.loop import Measure
 from accel.training.settings import TrainingConfig
 
 TRAINING = TrainingConfig(
@@ -125,10 +126,8 @@ def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]
     return {"f1": score.f1, "exact": score.complete_match, "sentences": score.valid, "too_long": longer}
 
 
-def _measure_of(
-    ops: ModuleType, model: Model, validation: Path | None
-) -> Callable[[dict[str, Any]], dict[str, float]] | None:
-    """Return the function that parses the validation sentences with other parameters; None without a validation.
+def _measure_of(ops: ModuleType, model: Model, validation: Path | None) -> Measure | None:
+    """Return the measure of F1 on the validation sentences; None without a validation.
 
     The loss is lowest some epochs before the trees are best: later the parser is overconfident, but makes fewer errors.
     """
@@ -136,7 +135,7 @@ def _measure_of(
         return None
     with open_to_words():
         sentences, _ = _read_gold(model, validation)
-    return lambda parameters: {"f1": _score(ops, replace(model, parameters=parameters), sentences).f1}
+    return Measure("f1", lambda parameters: _score(ops, replace(model, parameters=parameters), sentences).f1)
 
 
 def _on_best(training: TrainingConfig) -> tuple[str, ...]:
@@ -187,7 +186,10 @@ def _read(
     untagged: list[int] = []
     sentences, longer = read_bracketed(path, reading, max_words, untagged, with_tags=with_tags)
     if not sentences:
-        raise LineError(path, 0, f"every one of {longer} sentences has more than {max_words} words")
+        count = longer + len(untagged)
+        reason = f"more than {max_words} words" if longer else "a word without a part-of-speech tag"
+        reason += ", or a word without a tag" if longer and untagged else ""
+        raise LineError(path, 0, f"no sentence is left: each of the {count} has {reason}")
     notes = [f"{path.name}: {longer:,} of more than {max_words} words left out"] if longer else []
     return sentences, notes + ([f"{path.name}: {len(untagged):,} without tags left out"] if untagged else [])
 

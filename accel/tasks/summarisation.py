@@ -110,8 +110,9 @@ def _settle(options: argparse.Namespace) -> None:
             if getattr(options, name) not in (None, *([value] if options.resume else [])):  # older runs stored these
                 raise OptionError(name, f"is for {' and '.join(MODELS)}: leave it out")
         return
+    by_set = {setting.partition("=")[0] for setting in options.set}
     for name, value in (_OF_GPST | values).items():
-        if getattr(options, name) is None:
+        if getattr(options, name) is None and name not in by_set:
             setattr(options, name, value)
 
 

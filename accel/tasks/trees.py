@@ -11,6 +11,7 @@ from typing import Any
 from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import Corpus, Reading, load_corpus
+from accel.data.files.lines import LineError
 from accel.data.vocabularies import building
 from accel.data.vocabularies.vocabulary import Vocabulary, labels_of
 from accel.models.transformer_grammars import model as transformer_grammar
@@ -180,4 +181,9 @@ def _vocabulary(
 
 
 def _corpus(path: Path | None, vocabulary: Vocabulary, options: argparse.Namespace, reading: Reading) -> Corpus | None:
-    return None if path is None else load_corpus(path, vocabulary, options.cache or options.out / "cache", reading)
+    if path is None:
+        return None
+    corpus = load_corpus(path, vocabulary, options.cache or options.out / "cache", reading)
+    if not len(corpus):
+        raise LineError(path, 0, "no tree is left: each has a word without a part-of-speech tag; use --keep-tags")
+    return corpus

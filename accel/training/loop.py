@@ -14,7 +14,7 @@ from contextlib import closing
 from math import isfinite
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -49,10 +49,17 @@ from accel.training.step import NonFiniteLoss, divergence_named, make_step
 from accel.training.subnormals import as_zeros
 
 __all__ = [
-    "BEST", "METRICS", "NEWEST", "Batches", "NonFiniteLoss", "Stopped", "TrainingConfig", "TrainingError", "train",
+    "BEST", "METRICS", "NEWEST", "Batches", "Measure", "NonFiniteLoss", "Stopped", "TrainingConfig", "TrainingError",
+    "train",
 ]  # fmt: skip
-Measure = Callable[[dict[str, Any]], dict[str, float]]
 STOPPING = "grove: stopping after this step, which is saved; once more stops at once"
+
+
+class Measure(NamedTuple):
+    """A result of a validation that is no loss: its name, such as "f1", and the function from parameters to it."""
+
+    name: str
+    of: Callable[[dict[str, Any]], float]
 
 
 class Batches(Protocol):
@@ -102,8 +109,8 @@ def train(
         denominators other than the number of labels, its `counts` returns those of a batch by name.
     validation : function
         Returns the validation batches, the first of which has an empty memory; None: no validation.
-    measure : function
-        Returns further results of a validation by name, such as {"f1": 50.0}, from the parameters.
+    measure : Measure
+        A further result of every validation.
     vocabulary : str
         The name of the vocabulary of the ids, such as its digest; stored in the checkpoint, and compared on resuming.
     initial : dict of arrays
@@ -141,10 +148,11 @@ def train(
         raise TrainingError(f"variant: released, but {but}; use one process, or variant paper")
     if training.select == "accuracy" and not _has_accuracy(model, config):
         raise TrainingError(f"select: accuracy, but {model.NAME} has none; use loss")
-    if training.select == "f1" and measure is None:
+    measured = None if measure is None else measure.name
+    if training.select == "f1" != measured:
         options = "--validation-gold of gpst, or --validation of span_parser"
         raise TrainingError(f"select: f1, but no gold trees are parsed in a validation; use {options}, or select=loss")
-    if training.select == "matthews" and measure is None:
+    if training.select == "matthews" != measured:
         raise TrainingError("select: matthews is the correlation of CoLA, of the task glue; use loss or accuracy")
     run = start(ops, model, config, training, communicator, vocabulary, initial, frozen)
     if (directory / NEWEST).exists():
@@ -230,7 +238,7 @@ def _validate(run: Run, batches: Iterable[Any], measure: Measure | None, directo
         raise NonFiniteLoss(f"step {run.step}: validation loss {loss}: stopped; {run.kept()}")
     if measure is not None:
         with divergence_named(run, run.step):
-            results |= _of_rank_0(run, measure(run.parameters_to_use()))
+            results[measure.name] = _of_rank_0(run, measure.of(run.parameters_to_use()))
     result, highest = results[run.training.select], run.training.select != "loss"
     line = {f"validation_{name}": value for name, value in results.items()}
     if run.best is None or (result > run.best if highest else result < run.best):
@@ -253,11 +261,11 @@ def _average(run: Run) -> None:
         optimizer.start_average(run.optimizer, run.vector)
 
 
-def _of_rank_0(run: Run, results: dict[str, float]) -> dict[str, float]:
-    """Return the results of rank 0, so that all ranks select the same checkpoint."""
-    values = run.ops.xp.asarray(list(results.values()), dtype=run.ops.xp.float64) * (run.communicator.rank == 0)
+def _of_rank_0(run: Run, result: float) -> float:
+    """Return the result of rank 0, so that all ranks select the same checkpoint."""
+    values = run.ops.xp.asarray([result], dtype=run.ops.xp.float64) * (run.communicator.rank == 0)
     run.communicator.all_reduce_sum(values)
-    return dict(zip(results, values.tolist(), strict=True))
+    return float(values[0])
 
 
 def _has_accuracy(model: ModuleType, config: Any) -> bool:

@@ -243,6 +243,9 @@ def restore_run(run: Run, path: Path) -> Any:
     run.optimizer.step, run.optimizer.averaged = saved["step"], saved.get("averaged", 0)
     run.saved_step = saved["step"]
     run.best, run.results = saved["best"], results(saved, run.training)
+    best = path.with_name(BEST)
+    if best.exists() and (state := read_state(best))["step"] > run.step:  # of steps that a killed process made
+        run.best = state[f"validation_{run.training.select}"]
     return saved["position"]
 
 

@@ -15,7 +15,7 @@ def learning_rate(
     """Return the rate of update `step` in 0..steps-1.
 
     Linear from `initial` at step 0 to `maximum` at step `warmup`, then half a cosine, or a line, down to `final`, which
-    the last step has.
+    the last step has, unless it is step `warmup`.
 
     Examples
     --------
@@ -30,7 +30,9 @@ def learning_rate(
         raise ValueError(f"warmup: {warmup} steps do not fit into {steps}")
     if step < warmup:
         return initial + (maximum - initial) * step / warmup
-    progress = (step - warmup) / (steps - 1 - warmup) if warmup < steps - 1 else 1.0
+    if step == warmup:
+        return maximum
+    progress = (step - warmup) / (steps - 1 - warmup)
     return final + (maximum - final) * (1.0 - progress if linear else 0.5 * (1.0 + cos(pi * progress)))
 
 

@@ -105,6 +105,8 @@ class TrainingConfig:
             raise refusal("own_rate_of", "", "there is an own_rate", "the beginning of parameters' names")
         if self.own_rate is not None and self.maximum_rate <= 0:
             raise refusal("maximum_rate", self.maximum_rate, "own_rate is a multiple of it", "a number above 0")
+        if self.final_rate > self.maximum_rate and not self.may_go_on:
+            raise refusal("final_rate", self.final_rate, "maximum_rate is less", f"at most {self.maximum_rate}")
 
     @property
     def may_go_on(self) -> bool:

@@ -123,6 +123,8 @@ def test_files_to_write_are_checked_before_the_work(
     parse = ("parse", *house.checkpoints("tg"), tmp_path / "file")
     for command, option in (((*parse,), "--out"), (("evaluate", run), "--write")):
         assert mistake(*command, option, out) == f"{option} {out}: no directory nowhere: make it first"
+        packed = tmp_path / "out.xz"
+        assert mistake(*command, option, packed) == f"{option} {packed}: is written unpacked: leave out .xz"
         wrong = mistake(*command, option, tmp_path / "file" / "out")
         assert wrong == f"{option} {tmp_path}/file/out: {tmp_path}/file is a file, not a directory: choose another"
     monkeypatch.setattr(os, "access", lambda path, mode: path != run)  # root may write everywhere

@@ -87,6 +87,8 @@ def test_sentences_without_gold_trees_have_no_options_of_gold_trees(
       "--set kind=lstm: is set by --model: leave it out"),
      (("language_model", "--steps", 3, "--set", "steps=4"),
       "--set steps=4: differs from --steps 3: leave out one of them"),
+     (("language_model", "--epochs", 9, "--set", "steps=2"),
+      "--set steps=2: differs from --epochs 9: leave out one of them"),
      (("gpst", "--seed", 1, "--set", "seed=0"), "--set seed=0: differs from --seed 1: leave out one of them"),
      (("trees", "--model", "txl_cc", "--memory", "shift"), "--memory: is for tg: leave it out"),
      (("trees", "--model", "txl_terminals", "--positions", "depth"), "--positions: is for tg: leave it out"),
@@ -108,6 +110,19 @@ def test_data_and_models_that_have_no_such_option(
 ) -> None:
     data = text.rename(text.with_name("text.tsv"))
     assert mistake("train", "--data", data, "--out", text.with_name("run"), "--task", *options) == wrong
+
+
+@pytest.mark.parametrize("option", ["out", "cache"])
+def test_a_run_does_not_lie_in_a_folder_whose_files_are_all_read(
+    option: str, text: Path, mistake: Callable[..., str]
+) -> None:
+    (text.parent / "books").mkdir()
+    text.rename(inside := text.parent / "books" / "text")
+    paths = {"out": text.parent / "run", "cache": text.parent / "cache"} | {option: inside.parent / "deep"}
+    command = ("train", "--task", "gpst", "--data", inside.parent)
+    wrong = mistake(*command, *(word for name, path in paths.items() for word in (f"--{name}", path)))
+    reason = f"lies in --data {inside.parent}, all of whose files are read: choose a directory outside"
+    assert wrong == f"--{option} {paths[option]}: {reason}" and not (text.parent / "run").exists()
 
 
 _TRANSFORMERS = "--size: is for transformer, treeformer, treeformer_released"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import accel
+from accel import cli
+from accel.commands import minimal_pairs
 from accel.scoring.surprisals import bits_of_words
 from accel.trained.opening import open_model
 from tests.fixtures.cpu_backend import CPU
@@ -64,6 +67,22 @@ def test_pairs_of_a_gpst(text: Path, closed: Path, measure: str, tmp_path: Path,
     ]
     assert lines[-2].startswith("unknown words: 0 of ")
     assert lines[-1].startswith(f"skipped: 1 of 7 pairs, the first ml.tsv:{len(pairs) + 2}: the word 'zebra'")
+
+
+def test_results_are_written_before_they_are_printed(
+    text: Path, closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What reads the figures may end early, as `head` does."""
+    write_pairs(tmp_path / "ml.tsv", text)
+
+    def closed_pipe(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(minimal_pairs, "_print", closed_pipe)
+    command = ["minimal_pairs", "--checkpoint", str(closed), "--data", str(tmp_path / "ml.tsv"), "--format"]
+    with suppress(BrokenPipeError):
+        cli.main([*command, "marvin_linzen", "--beam", "2", "--out", str(tmp_path / "out.json")])
+    assert json.loads((tmp_path / "out.json").read_text())["means"]
 
 
 def test_pairs_of_models_of_trees(house: House, tmp_path: Path, grove: Callable[..., str]) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from accel import cli
-from accel.evaluation.evalb import COLLINS, evalb, with_tags
+from accel.commands import rerank
+from accel.evaluation.evalb import COLLINS, TooManyErrors, evalb, with_tags
 from accel.verify.compare import EPS32
 from refimpl.trees import words
 from tests.fixtures.toy_house import House, train, write
@@ -105,6 +106,21 @@ def test_long_sentences_are_skipped(house: House, tmp_path: Path, grove: Callabl
         assert f"skipped         {len(longer)}: too many words" in text
         reasons = [row[3] for row in table(tmp_path / "rows")[1:] if not row[3].startswith("-")]
         assert reasons == [f"skipped: {n} words, more than {most}" for n in longer]
+
+
+def test_rerank_writes_its_rows_if_evalb_cannot_compare_the_trees(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[..., str]
+) -> None:
+    def too_many(*_: object) -> None:
+        raise TooManyErrors("sentence 12: Length unmatch (7|8): error 12, MAX_ERROR 10")
+
+    monkeypatch.setattr(rerank, "bracket_score", too_many)
+    files = ("--gold", house.valid, "--proposals", house.proposals, "--rows", tmp_path / "rows")
+    wrong = mistake("rerank", *house.checkpoints("tg"), *files)
+    assert wrong.startswith(
+        f"{house.valid}: sentence 12: Length unmatch (7|8): error 12, MAX_ERROR 10; a parameter file"
+    )
+    assert [len(row) for row in table(tmp_path / "rows")] == [7] + 12 * [4]
 
 
 def test_rerank_skips_sentences_without_proposals(

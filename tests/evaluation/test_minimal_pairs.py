@@ -83,6 +83,14 @@ def test_sentences(asked: list[str]) -> None:
     assert unknown_words(CLOSED, judgements) == (0, 34)
 
 
+def test_sentences_that_a_model_cannot_tell_apart_are_ties(asked: list[str]) -> None:
+    """They are read once: read twice, in other batches, their bits would differ by roundings."""
+    unknown = pair("the cat sleeps", "the elephant sleeps")
+    judgements = judge(accel.load("cpu"), OPEN, [unknown, pair("the elephant sleeps", "the dogs sleeps")])
+    assert asked == ["the cat sleeps", "the dogs sleeps"]
+    assert [one.tie for one in judgements] == [True, False] and unknown_words(OPEN, judgements) == (3, 12)
+
+
 def test_critical_words(asked: list[str]) -> None:
     """Words after the critical words are not read, and words before them do not count."""
     counts: list[int] = []

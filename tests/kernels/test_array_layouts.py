@@ -42,14 +42,17 @@ LAYOUTS = [with_gaps, by_columns, read_only]
 
 
 def results(op: Op, arguments: dict[str, Any], change: Callable[[Any], Any]) -> list[np.ndarray]:
-    """Return the outputs and the gradients; `change` changes the layout of all arrays that both functions get."""
+    """Return the outputs and the gradients; `change` changes the layout of all arrays that both functions get.
+
+    The outputs that a gradient gets are changed, too.
+    """
     options = {name: arguments[name] for name in op.options}
     arrays = [change(value) for name, value in arguments.items() if name not in op.options]
     outputs = getattr(cpu, op.name)(*arrays, **options)
     if not op.diff:
         return list(outputs)
     d_out = np.random.default_rng(0).standard_normal(outputs[0].shape).astype(outputs[0].dtype)
-    return [*outputs, *getattr(cpu, f"{op.name}_vjp")(change(d_out), outputs, *arrays, **options)]
+    return [*outputs, *getattr(cpu, f"{op.name}_vjp")(change(d_out), tuple(map(change, outputs)), *arrays, **options)]
 
 
 @pytest.mark.parametrize("change", LAYOUTS)

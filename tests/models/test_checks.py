@@ -106,3 +106,14 @@ def test_only_some_widths_are_even() -> None:
 @pytest.mark.parametrize(("most", "widths", "size"), [(10, (64, 32), 8), (10, (1150, 400), 10), (10, (7, 11), 1)])
 def test_the_greatest_chunk(most: int, widths: tuple[int, ...], size: int) -> None:
     assert chunk_size(most, *widths) == size
+
+
+def test_a_huge_chunk_size_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match=r"^chunk_size: .* does not divide 8, .*; use 8$"):
+        StackConfig("on_lstm", 8, (8,), chunk_size=10**18)
+
+
+@pytest.mark.parametrize("sizes", ["8", 8, (), (2.5,), (True,), (0,)])
+def test_hidden_sizes_are_whole_numbers(sizes: Any) -> None:
+    with pytest.raises(ValueError, match="^hidden_sizes: "):
+        StackConfig("lstm", 8, sizes)

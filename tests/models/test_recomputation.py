@@ -43,6 +43,28 @@ def test_gradients_are_the_same_bit_for_bit(folder: Path, name: str) -> None:
     assert saved[1] < 0.7 * saved[0]
 
 
+@pytest.mark.parametrize("options", [{}, {"recompute": True}], ids=["kept", "again"])
+@pytest.mark.parametrize(
+    ("name", "constants"),
+    [("translation_treeformer", ("embedding",)), ("sentiment", ("embedding",)),
+     ("gpst_words", ("embedding", "down", "down_bias", "parser.embedding"))],
+)  # fmt: skip
+def test_what_reads_constants_is_learned(
+    folder: Path, name: str, constants: tuple[str, ...], options: dict[str, Any]
+) -> None:
+    """A parameter without an array for its gradient is a constant; the gradients of all others stay the same."""
+    job, ops = job_of(folder, name), accel.load("cpu")
+    (batch,), p = batches_of(job, 1), job.model.initialise(job.config, 3)
+    assert p.keys() & set(constants)
+    results = []
+    for names in (p.keys(), p.keys() - set(constants)):
+        gradients = {key: np.zeros_like(p[key]) for key in names}
+        job.model.loss_and_grad(ops, job.config, p, batch, dropout_seed=7, gradients=gradients, **options)
+        results.append(gradients)
+    for key, gradient in results[1].items():
+        np.testing.assert_allclose(gradient, results[0][key], rtol=0, atol=1e-5 * np.abs(results[0][key]).max())
+
+
 @pytest.mark.parametrize("name", ["gpt2", "gpst_words", "translation_treeformer"])
 def test_saved_bytes_are_those_that_numpy_holds(folder: Path, name: str) -> None:
     """They are at least seven eighths of all traced memory; the rest is Python's."""

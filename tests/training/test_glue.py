@@ -125,6 +125,7 @@ def test_mistakes(tmp_path: Path, mistake: Callable[..., str]) -> None:
 
     assert failed("--max-tokens", 3) == "--max-tokens 3: every training example has more than 3 tokens; use 10 or more"
     assert failed("--set", "select=accuracy") == "select: accuracy, but gpst has none; use loss"
+    assert failed("--set", "select=f1") == "select: 'f1', but stsb has no such metric; use loss"
     assert failed("--set", "n_classes=2").startswith("--set n_classes=2: n_classes follows from the data")
     assert failed("--set", "n_positions=5").startswith("n_positions: every training example has more than 4 tokens")
     wrong = mistake("train", "--task", "glue", "--name", "wnli", "--out", tmp_path / "run")

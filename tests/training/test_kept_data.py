@@ -23,14 +23,16 @@ def test_a_run_keeps_exactly_the_files_that_it_read(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         text = f"the words of {name}\n".encode()
         (tmp_path / name).write_bytes(gzip.compress(text, mtime=0) if name.endswith("gz") else text)
-    options = argparse.Namespace(data=tmp_path / "books", test=tmp_path / "other.txt")
+    options = argparse.Namespace(
+        data=tmp_path / "books", test=tmp_path / "other.txt", validation_gold=tmp_path / "gold"
+    )
 
-    def contents_of(stored: dict[str, Any], *read: str) -> dict[str, Any]:
+    def contents_of(before: dict[str, Any], *read: str) -> dict[str, Any]:
         with noted() as files:
             for name in read:
                 list(read_lines(tmp_path / name))
         list(read_lines(tmp_path / "gold"))  # read later: not noted
-        return require_same_contents(tmp_path, stored, options, files)
+        return require_same_contents(tmp_path, before, options, files)
 
     before = contents_of({}, *names[:4])
     assert set(before["contents"]["files"]) == {str(tmp_path / name) for name in names[:2]}
@@ -43,10 +45,10 @@ def test_a_run_keeps_exactly_the_files_that_it_read(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="its data: fewer files are read than at its start"):
         contents_of(before, names[1])
     (tmp_path / "books" / "moved.txt").write_text("others\n")
-    options.data = tmp_path / "books" / "test.txt"
-    assert set(contents_of({}, "books/test.txt")["contents"]["files"]) == {str(options.data)}
     with pytest.raises(TrainingError, match="moved.txt has other contents"):
         contents_of(before, "books/moved.txt", names[1])
+    options.data = tmp_path / "books" / "test.txt"
+    assert set(contents_of({}, "books/test.txt")["contents"]["files"]) == {str(options.data)}
 
 
 GPST = ("--task", "gpst", "--sentence-a-line", "--vocabulary", "unknown_classes", "--max-tokens", "40", "--steps", "2",
@@ -55,8 +57,6 @@ GPST = ("--task", "gpst", "--sentence-a-line", "--vocabulary", "unknown_classes"
 
 @pytest.mark.parametrize("name", ["books/deep/er/a.txt", "gold.trees"])
 def test_texts_in_folders_and_gold_trees_are_kept(
-    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither is named as training or validation data are."""

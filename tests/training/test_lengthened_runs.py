@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,15 @@ def test_why_a_training_ended() -> None:
     reason = "the losses of the average after validation 3 stalled"
     assert why_ended([2.0, 3.0, 2.5, 2.0, 2.1], average) == (reason, "restart_after")
     assert why_ended([2.0], training) == why_ended([2.0, 3.0], average) == ("", "")
+
+
+def test_a_restart_is_not_moved_to_a_validation_that_is_over(
+    house: House, tmp_path: Path, run_grove: Grove, mistake: Callable[..., str]
+) -> None:
+    directory, averaged = tmp_path / "run", ("optimizer=nt_asgd", "schedule=constant", "validate_every=1")
+    options = [word for setting in averaged for word in ("--set", setting)]
+    assert run_grove(*train(directory, house.data, "--validation", str(house.valid), *options))[0] == 0
+    again = ("train", "--out", directory, "--resume", "--steps", 7, "--set")
+    wrong = "restart_after: 6, but 6 validations are made; use 7 or more, or 0"
+    assert mistake(*again, "restart_after=6") == wrong
+    assert run_grove(*again, "restart_after=7")[0] == 0

@@ -41,7 +41,7 @@ def test_the_loss_is_that_of_a_label(finished: Path) -> None:
 
 def test_the_rate_falls_when_validations_get_worse(tmp_path: Path) -> None:
     f1, falling = iter([50.0, 40.0, 30.0, 20.0, 10.0]), replace(TRAINING, schedule="plateau", select="f1", patience=0)
-    run(tmp_path, training=falling, measure=lambda parameters: {"f1": next(f1)})
+    run(tmp_path, training=falling, measure=train.Measure("f1", lambda parameters: next(f1)))
     rates = [line["learning_rate"] / TRAINING.maximum_rate for line in metrics(tmp_path)]
     assert rates == [1.0] * 6 + [0.5] * 3 + [0.25] * 3 + [0.125] * 2
 
@@ -116,6 +116,23 @@ def test_training_ends_when_validations_are_not_better(tmp_path: Path, monkeypat
     assert run(tmp_path, training=replace(short, stop_after=0), resume=True)["step"] == TRAINING.steps
 
 
+def test_the_best_parameters_of_a_killed_process_stay_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process is killed after its best validation, at step 9, and before it saves the run; then it gets more steps.
+
+    Later validations are compared with that one, although the lengthened run does not make it again.
+    """
+    losses = iter([3.0, 2.0, 1.0, 1.5, 1.2, 1.1])
+    monkeypatch.setattr(train, "evaluate", lambda *_: {"loss": next(losses)})
+    run(tmp_path, training=replace(TRAINING, steps=6))
+    saved = (tmp_path / train.NEWEST).read_bytes()
+    run(tmp_path, training=replace(TRAINING, steps=9), resume=True)
+    (tmp_path / train.NEWEST).write_bytes(saved)
+    assert run(tmp_path, training=replace(TRAINING, steps=14), resume=True)["step"] == 14
+    assert checkpoint.read_state(tmp_path / train.NEWEST)["best"] == 1.0
+    best = checkpoint.read_state(tmp_path / train.BEST)
+    assert (best["step"], best["validation_loss"]) == (9, 1.0)
+
+
 def test_the_last_checkpoints_are_kept(finished: Path, tmp_path: Path) -> None:
     run(tmp_path, training=replace(TRAINING, keep_checkpoints=2))
     names = sorted(path.name for path in tmp_path.glob("checkpoint-*"))
@@ -129,13 +146,19 @@ def test_the_last_checkpoints_are_kept(finished: Path, tmp_path: Path) -> None:
 def test_another_result_selects_the_best_parameters(tmp_path: Path) -> None:
     """The highest result is selected, and of equal results the first."""
     f1 = iter([10.0, 30.0, 20.0, 30.0, 5.0])
-    run(tmp_path, training=replace(TRAINING, select="f1"), measure=lambda parameters: {"f1": next(f1)})
+    run(tmp_path, training=replace(TRAINING, select="f1"), measure=train.Measure("f1", lambda parameters: next(f1)))
     lines = [(line["step"], line["validation_f1"]) for line in metrics(tmp_path) if "validation_f1" in line]
     assert lines == [(3, 10.0), (6, 30.0), (9, 20.0), (12, 30.0), (14, 5.0)]
     best = checkpoint.load(tmp_path / train.BEST, SHAPES).state
     assert (best["step"], best["validation_f1"]) == (6, 30.0) and best["validation_loss"] > 0
     with pytest.raises(train.TrainingError, match="select: f1, but no gold trees are parsed in a validation"):
         run(tmp_path / "none", training=replace(TRAINING, select="f1"))
+
+
+def test_a_result_of_another_name_is_not_selected(tmp_path: Path) -> None:
+    with pytest.raises(train.TrainingError, match="^select: matthews is the correlation of CoLA"):
+        measure = train.Measure("f1", lambda parameters: 0.0)
+        run(tmp_path, training=replace(TRAINING, select="matthews"), measure=measure)
 
 
 def test_a_model_without_accuracy_is_not_selected_by_it(tmp_path: Path) -> None:
@@ -192,7 +215,7 @@ def test_learning_rate_rises_in_a_line_and_falls_in_half_a_cosine() -> None:
     np.testing.assert_allclose(np.diff(rates[:21]), 0.1)
     assert rates[20] == 3.0 and rates[60] == pytest.approx(1.75) and rates[100] == 0.5
     assert all(a > b for a, b in zip(rates[20:], rates[21:], strict=False))
-    assert schedule.learning_rate(0, steps=1, warmup=0, initial=1.0, maximum=3.0, final=0.5) == 0.5
+    assert schedule.learning_rate(0, steps=1, warmup=0, initial=1.0, maximum=3.0, final=0.5) == 3.0
     for step in (101, -1):
         with pytest.raises(ValueError, match=f"^step: {step} is not one of 0..100$"):
             schedule.learning_rate(step, **figures)

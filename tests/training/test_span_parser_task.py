@@ -133,7 +133,7 @@ def test_backends_learn_alike(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--max-words", 1), "train: every one of 151 sentences has more than 1 words"),
+        (("--max-words", 1), "train: no sentence is left: each of the 151 has more than 1 words"),
         (("--model", "lstm_parser", "--set", "d_model=7"), "d_model: 7, but it is odd; use 8"),
         (("--set", "n_labels=3"), "--set n_labels=3: n_labels follows from the data or from other options; "),
         (("--batch-size", 9), "batch_size: 9, but the longest sentence has 28 words; use 28 or more"),

@@ -30,6 +30,8 @@ def contiguous(operation: Callable[P, R]) -> Callable[P, R]:
 
 
 def _in_c_order(x: Any) -> Any:
+    if isinstance(x, tuple):  # the outputs that a gradient gets
+        return tuple(map(_in_c_order, x))
     if not isinstance(x, np.ndarray):
         return x
     return np.asarray(x) if x.flags.carray else np.array(x, order="C")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,4 +27,4 @@ def noted() -> Iterator[set[Path]]:
 def note(path: Path) -> None:
     """Note a file; done by everything that opens files of data."""
     for files in _notes:
-        files.add(path.resolve())
+        files.add(Path(os.path.abspath(path)))

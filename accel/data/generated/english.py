@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from errno import EEXIST
 from pathlib import Path
 
+from accel.data.files.written import replaced
 from accel.data.generated.grammar import ENGLISH
 from refimpl.trees import words
 
@@ -57,8 +58,8 @@ def write_files(folder: str | Path, sizes: Mapping[str, int], seed: int) -> dict
     for number, (name, n) in enumerate(sizes.items()):
         trees = list(ENGLISH.sample(n, len(sizes) * seed + number))
         for ending, lines in (("trees", trees), ("txt", [" ".join(words(tree)) for tree in trees])):
-            with open(folder / f"{name}.{ending}", "x", encoding="utf-8", newline="\n") as file:
-                file.writelines(f"{line}\n" for line in lines)
+            with replaced(folder / f"{name}.{ending}") as file:
+                file.writelines(f"{line}\n".encode() for line in lines)
     return paths
 
 

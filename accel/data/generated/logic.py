@@ -23,6 +23,7 @@ import numpy as np
 
 from accel.data.batches.sentences import Example, Examples, encode_examples
 from accel.data.files.lines import LineError, find_file, read_lines
+from accel.data.files.written import replaced
 from accel.data.vocabularies.words import Words
 
 ATOMS = ("a", "b", "c", "d", "e", "f")
@@ -246,8 +247,8 @@ def write_files(folder: str | Path, samples: int, seed: int) -> dict[str, int]:
     for length, unique in enumerate(lines):
         n_training = int(_TRAIN_PORTION * len(unique))
         for name, part in ((f"train{length}", [*unique][:n_training]), (f"test{length}", [*unique][n_training:])):
-            with open(folder / name, "x", encoding="utf-8", newline="\n") as file:
-                file.writelines(part)
+            with replaced(folder / name) as file:
+                file.writelines(line.encode() for line in part)
             counts[name] = len(part)
     return counts
 

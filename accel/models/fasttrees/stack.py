@@ -29,6 +29,10 @@ FORMER = {"convolved": "inputs"}
 """Settings that older runs do not store, with the values that these runs had."""
 
 
+def _are_sizes(sizes: object) -> bool:
+    return isinstance(sizes, tuple | list) and bool(sizes) and all(map(at_least(1).holds, sizes))
+
+
 @dataclass(frozen=True)
 class StackConfig:
     """One stack of layers of one kind.
@@ -53,7 +57,7 @@ class StackConfig:
 
     def __post_init__(self) -> None:
         one = at_least(1)
-        sizes = Allowed(lambda sizes: sizes and min(sizes) > 0, "every layer has a size of at least 1", "1 or more")
+        sizes = Allowed(_are_sizes, "every layer has a size of at least 1", "1 or more")
         check(
             self, kind=one_of(KINDS), input_size=one, hidden_sizes=sizes, chunk_size=one, kernel_size=one, dilation=one,
             conv_dropout=RATE, variant=one_of(VARIANTS), weight_drop=RATE, layer_dropout=RATE,

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from accel.models.checks import FLAG, RATE, Allowed, at_least, check, check_width, one_of, refusal
+from accel.models.checks import FLAG, NOT_NEGATIVE, RATE, at_least, check, check_width, one_of, refusal
 from accel.models.shapes import Shapes, linear_shapes, norm_shapes
 
 MODELS = ("gpst", "gpt2")
@@ -54,13 +54,12 @@ class Config:
 
     def __post_init__(self) -> None:
         one, zero = at_least(1), at_least(0)
-        height = Allowed(lambda value: value >= 0, "it must be at least 0", "0 or a number above 0")
         check(
             self, vocabulary_size=one, d_model=one, n_heads=one, token_layers=one, n_positions=one, d_compose=one,
             compose_heads=one, d_score=one, d_parser=one, parser_heads=one, parser_feed_forward=one, window=one,
             type_layers=zero, compose_layers=zero, decompose_layers=zero, parser_layers=zero, n_classes=zero,
             model=one_of(MODELS), head=one_of(("mlp", "dot")), height_norm=one_of(("paper", "excess")),
-            height_threshold=height, surrogate=FLAG, gradient_stop=FLAG, whole_words=FLAG,
+            height_threshold=NOT_NEGATIVE, surrogate=FLAG, gradient_stop=FLAG, whole_words=FLAG,
             dropout=RATE, network_dropout=RATE,
         )  # fmt: skip
         for width, heads in (("d_model", "n_heads"), ("d_compose", "compose_heads"), ("d_parser", "parser_heads")):

@@ -151,7 +151,7 @@ class Rows:
 
     def write(self, x: Variable, first: int) -> None:
         """Set the rows from `first` on to x [n, width]."""
-        rows, is_first = slice(first, first + len(x.value)), not self._parts
+        rows, is_first = slice(first, first + len(x.value)), not self._with_gradient()
         self.value[rows] = x.value
 
         def backward(d_out: Array) -> None:
@@ -177,7 +177,10 @@ class Rows:
                 d_out = ops.embedding_vjp(d_out, (), self.value[: len(distinct)], index)[0]
             self._gradient()[distinct] += d_out
 
-        return self.tape.record(value, [part for _, part in self._parts[:1]], backward)
+        return self.tape.record(value, self._with_gradient()[:1], backward)
+
+    def _with_gradient(self) -> list[Variable]:
+        return [part for _, part in self._parts if part.needs_gradient]
 
     def _gradient(self) -> Array:
         if self._gradients is None:
