@@ -28,6 +28,7 @@ from examples.result_files import (
     values_of,
 )
 from examples.scores import item_differences
+from examples.verdicts import judge
 
 
 def table_1(results: Sequence[Result]) -> str:
@@ -129,24 +130,37 @@ CHANCE = dict(zip(CIRCUITS, (25.0, 50.0, 28.9, 25.2, 23.3, 33.2), strict=True))
 def circuits(results: Sequence[Result]) -> str:
     """Return the accuracy of every circuit, as the paper's Figure 4, with its interval where the result has one.
 
-    The last rows are the differences of every two models, paired over items, if the answers to the items are stored.
+    Then come the differences of every two models, paired over items, if the answers to the items are stored, and, of
+    models with several seeds, Welch's over the seeds.
     """
     rows = []
-    for result in results:
-        if (suites := result.get("syntaxgym")) and split_of(result) == "test":
+    tested = [result for result in results if "syntaxgym" in result and split_of(result) == "test"]
+    for result in tested:
+        if suites := result["syntaxgym"]:
             intervals = suites.get("circuit_intervals", {})
             ends = (_interval(intervals[name], 100) if name in intervals else "" for name in CIRCUITS)
             means = (f"{100 * suites['circuits'][name]:.1f}" for name in CIRCUITS)
-            rows.append((NAMES[result["model"]], *map("".join, zip(means, ends, strict=True))))
-    rows.append(("random surprisals", *(f"{CHANCE[name]:.1f}" for name in CIRCUITS)))
+            rows.append((NAMES[result["model"]], str(result["seed"]), *map("".join, zip(means, ends, strict=True))))
+    rows.append(("random surprisals", "", *(f"{CHANCE[name]:.1f}" for name in CIRCUITS)))
     answered = [result for result in results if "answers" in result.get("syntaxgym", {})]
     for one, other in combinations(answered, 2):
         if (one["experiment"], one["seed"]) == (other["experiment"], other["seed"]):
             of_suites = item_differences(one["syntaxgym"]["answers"], other["syntaxgym"]["answers"])
             groups = [[of_suites[suite] for suite in of_suites if circuit_of(suite) == name] for name in CIRCUITS]
             cells = (with_interval(interval_of_means(group), 1) if group else "" for group in groups)
-            rows.append((f"{NAMES[one['model']]} less {NAMES[other['model']]}", *cells))
-    return table(("model", *CIRCUITS), rows)
+            rows.append((f"{NAMES[one['model']]} less {NAMES[other['model']]}", str(one["seed"]), *cells))
+    return table(("model", "seed", *CIRCUITS), rows + _circuits_over_seeds(tested), n_names=2)
+
+
+def _circuits_over_seeds(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    rows = []
+    of_models = {model: [x["syntaxgym"]["circuits"] for x in results if x["model"] == model] for model in MODELS}
+    for one, other in combinations([model for model, values in of_models.items() if len(values) > 1], 2):
+        cells = [
+            judge(*([100 * x[name] for x in of_models[m]] for m in (one, other)), digits=1)[0] for name in CIRCUITS
+        ]
+        rows.append((f"{NAMES[one]} less {NAMES[other]}", "over seeds", *cells))
+    return rows
 
 
 def orders(results: Sequence[Result]) -> str:

@@ -177,11 +177,24 @@ def test_circuits_with_and_without_intervals() -> None:
     items = {"npi_orc": [1.0] * 20, "reflexive_orc": [0.0] * 20, "nn-nv-rpl": [1.0, 0.0]}  # the last has no circuit
     other["syntaxgym"]["circuit_intervals"] = circuit_intervals(items | {"cleft": [0.0, 1.0] * 20})
     first, second, chances = (line.strip("| ").split(" | ") for line in circuits([one, other]).splitlines()[2:])
-    assert chances[:3] == ["random surprisals", "25.0", "50.0"]
-    assert first == ["TG", *["50.0"] * 6]
-    assert second[:6] == ["TXL (CC)", *["50.0"] * 4, "50.0 (50.0 to 50.0)"]  # equal items in each suite: no spread
-    low, high = map(float, second[6].removeprefix("50.0 (").removesuffix(")").split(" to "))
+    assert chances[:4] == ["random surprisals", "", "25.0", "50.0"]
+    assert first == ["TG", "0", *["50.0"] * 6]
+    assert second[:7] == ["TXL (CC)", "0", *["50.0"] * 4, "50.0 (50.0 to 50.0)"]  # equal items in each suite: no spread
+    low, high = map(float, second[7].removeprefix("50.0 (").removesuffix(")").split(" to "))
     assert 30 < low < 40 and 60 < high < 70  # 50 plus and minus 1.96 * 7.9
+
+
+def test_circuits_of_several_seeds() -> None:
+    """By hand: the difference is 50, the deviations are 0.141 and 0, and Student's quantile for 1 degree is 12.7."""
+    results = [result("tg", 30.0, 4), result("tg", 30.0, 4), result("txl_cc", 29.0, 3), result("txl_cc", 29.0, 3)]
+    for number, one in enumerate(results):
+        one["seed"] = number % 2
+        one["syntaxgym"]["circuits"] = dict.fromkeys(CIRCUITS, (0.9, 0.902, 0.4, 0.4)[number])
+    *_, last = (line.strip("| ").split(" | ") for line in circuits(results).splitlines()[2:])
+    assert last == ["TG less TXL (CC)", "over seeds", *["+50.1"] * 6]
+    results[3]["syntaxgym"]["circuits"] = dict.fromkeys(CIRCUITS, 0.402)
+    *_, last = (line.strip("| ").split(" | ") for line in circuits(results).splitlines()[2:])
+    assert last == ["TG less TXL (CC)", "over seeds", *["+50.0 (+49.4 to +50.6)"] * 6]
 
 
 def test_equal_differences_have_no_spread() -> None:
