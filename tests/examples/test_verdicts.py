@@ -166,11 +166,12 @@ def test_a_claim_has_a_row_on_the_table_of_its_paper_alone() -> None:
 
 
 def test_most_claims_have_figures_of_the_paper() -> None:
-    papers = {claim: [TASKS[task].paper for task in claim.tasks if task in TASKS] for claim in CLAIMS}
+    claims = [claim for claim in CLAIMS if not claim.constant]
+    papers = {claim: [TASKS[task].paper for task in claim.tasks if task in TASKS] for claim in claims}
     paper_claims = [
-        claim for claim in CLAIMS if any(claim.better in paper and claim.worse in paper for paper in papers[claim])
+        claim for claim in claims if any(claim.better in paper and claim.worse in paper for paper in papers[claim])
     ]
-    assert len(paper_claims) > len(CLAIMS) - 8
+    assert len(paper_claims) > len(claims) - 8
 
 
 def by_hand(text: str) -> str:
