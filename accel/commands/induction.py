@@ -38,7 +38,7 @@ from accel.parsing.distances import SPLITS
 from accel.parsing.gpst import MODES
 from accel.parsing.spans import find_spans
 from accel.tasks.numbers import at_least
-from accel.trained.kinds import network_of
+from accel.trained.kinds import DISTANCES, FULL_CHARTS, can, network_of
 from accel.trained.opening import Model, open_model
 from accel.trained.options import OptionError
 
@@ -148,6 +148,12 @@ def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:
         of_name[name].append(model)
         for way_name, way in ways_of(model, **parsing).items():
             members.append(Member(f"{name}, {way_name}", model, way))
+    for name, ability, kinds in (
+        ("layers", DISTANCES, "a language model"),
+        ("max_height", FULL_CHARTS, "a Treeformer"),
+    ):
+        if parsing[name] is not None and not any(can(member.model, ability) for member in members):
+            raise OptionError(name, f"is for {kinds}, and none is given: leave it out")
     order = list(dict.fromkeys(member.title for member in members))
     return sorted(members, key=lambda member: order.index(member.title))
 

@@ -64,6 +64,7 @@ def open_models(options: argparse.Namespace) -> Opened:
             kind = with_article(kind_of(model))
             raise ValueError(f"{model.path}: holds {kind}, which gives {TEXT_LOGPS}, not of trees: use --text")
         require(model, TREE_LOGPS)
+    require_several(options)
     ensemble = options.ensemble or ENSEMBLES[0]
     check_ensemble(models, ensemble)
     for model in models[1:]:
@@ -71,6 +72,12 @@ def open_models(options: argparse.Namespace) -> Opened:
             raise ValueError(f"{model.path}: was trained with other options for reading trees than {models[0].path}")
     scoring = {"ensemble": ensemble, "batch_size": options.batch_size}
     return Opened(ops, models, changed(models[0].reading or Reading(), options), scoring)
+
+
+def require_several(options: argparse.Namespace) -> None:
+    """Raise OptionError if --ensemble is given, and one model only."""
+    if options.ensemble is not None and len(options.checkpoint) == 1:
+        raise OptionError("ensemble", "is for several models: repeat --checkpoint, or leave it out")
 
 
 def open_language_model(options: argparse.Namespace, of_trees: str) -> tuple[ModuleType, Model]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from accel.commands.opened import require_several
 from accel.scoring.surprisals import check_options, check_others, check_surprisals
 from accel.scoring.trees import ENSEMBLES
 from accel.search.options import OF_TREES, OPTIONS, check_search
@@ -24,14 +25,15 @@ def add_models(parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGrou
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:
     """Add --ensemble."""
-    parser.add_argument("--ensemble", choices=ENSEMBLES, default="mixture", help="how several models are combined")
+    parser.add_argument("--ensemble", choices=ENSEMBLES, help=f"how several models are combined ({ENSEMBLES[0]})")
 
 
 def open_models(ops: ModuleType, options: argparse.Namespace) -> tuple[Model, list[Model]]:
     """Return the first model, and the others of its ensemble; ValueError if they form none, or have no surprisals."""
     model, *others = (open_model(ops, path) for path in options.checkpoint)
     check_surprisals(model)
-    check_others(model, others, options.ensemble)
+    require_several(options)
+    check_others(model, others, options.ensemble or ENSEMBLES[0])
     return model, others
 
 
@@ -67,7 +69,7 @@ def surprisals_of(
     parser = None if options.parser is None else open_model(ops, options.parser)
     check_options(model, parser, count, search)
     settings: dict[str, Any] = {"parser": parser, "n_proposals": count}
-    settings |= {"others": others, "ensemble": options.ensemble} if others else {}
+    settings |= {"others": others, "ensemble": options.ensemble or ENSEMBLES[0]} if others else {}
     return search | {name: value for name, value in settings.items() if value is not None}
 
 

@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.results is not None:
-        for name in ("suites", "out", "lower", "beam", *OF_TREES, "parser", "proposals_per_sentence"):
+        for name in ("suites", "out", "lower", "ensemble", "beam", *OF_TREES, "parser", "proposals_per_sentence"):
             if getattr(options, name):
                 option = "SUITES" if name == "suites" else typed(name)
                 raise ValueError(f"{option}: is for --checkpoint, and --results are given: leave it out")

@@ -241,7 +241,7 @@ def bracket_score(parses: Sequence[Tree | None], gold: list[Tree], parameters: E
         gold = [with_tags(tree, word_tags) for tree, word_tags in zip(gold, gold_tags, strict=True)]
         if all(tree is None or tags(tree) is not None for tree in parses):
             parses = [tree and without_preterminals(tree) for tree in parses]
-    phrases = {label for tree in gold for label, _, _ in spans(without_preterminals(tree))}
+    phrases = {label for tree in gold for label, _, _ in spans(without_preterminals(tree))} - _tag_labels(gold)
     trees = [tree for tree in parses if tree is not None]
     is_tagged = _is_tagged(trees, set(chain(*gold_tags)) - phrases)  # or else a bracket over one word is a phrase
     pairs = zip(parses, gold_tags, strict=True)

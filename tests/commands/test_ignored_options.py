@@ -30,6 +30,28 @@ def test_text_has_no_options_of_trees(
         assert mistake(*score, *option) == f"{option[0]}: is for trees, and --text has none: leave it out"
 
 
+def test_one_model_makes_no_ensemble(runs: dict[str, Path], text: Path, mistake: Callable[..., str]) -> None:
+    trees = text.with_name("trees")
+    trees.write_text("".join(f"{tree}\n" for tree in TREES))
+    for command in (("surprisal", text), ("score", trees)):
+        wrong = mistake(*command, "--checkpoint", runs["tg"], "--ensemble", "product")
+        assert wrong == "--ensemble: is for several models: repeat --checkpoint, or leave it out"
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "of"),
+    [("gpst", ("--max-height", 1), "a Treeformer"), ("fasttrees", ("--max-height", 1), "a Treeformer"),
+     ("gpst", ("--layers", 1), "a language model")],
+)  # fmt: skip
+def test_induction_refuses_options_that_no_model_takes(
+    kind: str, option: tuple[str, int], of: str, runs: dict[str, Path], text: Path, mistake: Callable[..., str]
+) -> None:
+    gold = text.with_name("gold")
+    gold.write_text("".join(f"{tree}\n" for tree in TREES))
+    wrong = mistake("induction", "--checkpoint", runs[kind], "--gold", gold, "--convention", "plain", *option)
+    assert wrong == f"{option[0]}: is for {of}, and none is given: leave it out"
+
+
 def test_a_model_of_trees_or_of_words_is_told_its_own_option(
     runs: dict[str, Path], text: Path, mistake: Callable[..., str]
 ) -> None:

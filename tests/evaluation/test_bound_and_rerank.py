@@ -191,6 +191,16 @@ def test_tags_of_gold_trees_are_no_constituents_where_one_tree_has_none() -> Non
     assert bracket_score(bare, trees, COLLINS).f1 == 100 and has_tags(trees) and not has_tags(bare[3:])
 
 
+def test_one_phrase_with_the_label_of_a_tag_changes_no_other_tree() -> None:
+    plain, odd = (
+        "(S (NP (DT the) (NN dog)) (VP (VBZ barks)))",
+        "(S (NP (DT the) (NN (NN dog) (NN food))) (VP (VBZ is)))",
+    )
+    trees = [next(read_trees([text])) for text in (*[plain] * 5, odd)]
+    score = bracket_score(trees, trees, COLLINS)
+    assert [(row.matched, row.gold, row.predicted) for row in score.per_sentence] == [(3, 3, 3)] * 5 + [(4, 4, 4)]
+
+
 def test_tags_of_chosen_trees_do_not_count_where_gold_trees_have_none() -> None:
     """EVALB deletes punctuation by its tag. If only one side had tags, the sentence would be an error."""
     gold, best_tree = (next(read_trees([text])) for text in ("(S (NP the birds) (VP sing) .)",
