@@ -26,7 +26,7 @@ from accel.models.transformer_grammars import span_parser
 from accel.trained.kinds import PROPOSALS, require
 from accel.trained.opening import Model
 from accel.trained.processes import results
-from accel.trained.words import encode_words
+from accel.trained.words import as_in_trees, encode_words
 from refimpl.trees import Tree, words
 
 Parse = tuple[list[Constituent], float]  # a tree's constituents, and its log q
@@ -140,7 +140,9 @@ def _of_batches(
 def _encoded(model: Model, sentence: Sequence[str], number: int) -> Encoded:
     no_constituents = np.zeros(0, np.int32)
     try:
-        return Encoded(encode_words(model, sentence), affixes_of(sentence), no_constituents, no_constituents)
+        return Encoded(
+            encode_words(model, sentence), affixes_of(as_in_trees(model, sentence)), no_constituents, no_constituents
+        )
     except ValueError as error:
         raise ValueError(f"sentence {number}: {error}") from error
 

@@ -16,6 +16,7 @@ from accel.search.word_level import sample
 from accel.trained.kinds import CONTEXTS, GPST_TREES, LABELLED_TREES, TEXTS, can, kind_of, require, with_article
 from accel.trained.opening import Model
 from accel.trained.options import OptionError, check_number
+from accel.trained.words import as_in_trees
 from refimpl.trees import ActionType
 
 
@@ -108,7 +109,7 @@ def _first_words(
 
 def _encoded(model: Model, name: str, words: Sequence[str]) -> list[int]:
     try:
-        ids: list[int] = model.vocabulary.encode_words(words)
+        ids: list[int] = model.vocabulary.encode_words(as_in_trees(model, words))
     except VocabularyError as error:
         raise OptionError(name, str(error)) from error
     return ids

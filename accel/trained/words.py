@@ -109,7 +109,14 @@ def pieces_of(model: Model, words: Sequence[str]) -> list[list[int]]:
         raise ValueError("an empty sentence")
     vocabulary = model.vocabulary
     encode = vocabulary.encode if isinstance(vocabulary, Words) else vocabulary.encode_words
-    return [encode([word]) for word in words]
+    return [encode([word]) for word in as_in_trees(model, words)]
+
+
+def as_in_trees(model: Model, words: Iterable[str]) -> list[str]:
+    """Return the words as a model of trees has seen them: with -LRB- and -RRB- for brackets within them."""
+    if model.reading is None:
+        return list(words)
+    return [word.replace("(", "-LRB-").replace(")", "-RRB-") for word in words]
 
 
 def before_sentence(model: Model) -> list[int]:
@@ -134,4 +141,5 @@ def count_unknown(model: Model, words: Iterable[str]) -> int:
     if getattr(vocabulary, "kind", "") == "word_pieces":  # decoding these changes capitals, and splits at punctuation
         ids = (joined(pieces_of(model, [word])) for word in words)
         return sum(UNKNOWN_PIECE in map(vocabulary.symbols.__getitem__, of_word) for of_word in ids)
-    return sum(model.vocabulary.decode(joined(pieces_of(model, [word]))) != [word] for word in words)
+    sentences = [[word] for word in words]
+    return sum(vocabulary.decode(joined(pieces_of(model, x))) != as_in_trees(model, x) for x in sentences)
