@@ -50,6 +50,8 @@ def training_reading(options: argparse.Namespace, reading: Reading) -> tuple[Rea
     if options.resume and (options.out / SETTINGS).exists():
         old_reading, _ = load_settings(options.out)
         return changed(old_reading or reading, options), ()
+    if options.keep_tags and options.leave_out_untagged:
+        raise OptionError("leave_out_untagged", "is for tags that are dropped, and --keep-tags keeps them")
     reading, notes = changed(reading, options), []
     try:
         counts = survey(options.data, reading)

@@ -113,6 +113,8 @@ def test_sentences_without_gold_trees_have_no_options_of_gold_trees(
       "--set steps=2: differs from --epochs 9: leave out one of them"),
      (("gpst", "--seed", 1, "--set", "seed=0"), "--set seed=0: differs from --seed 1: leave out one of them"),
      (("trees", "--model", "txl_cc", "--memory", "shift"), "--memory: is for tg: leave it out"),
+     (("trees", "--keep-tags", "--leave-out-untagged"),
+      "--leave-out-untagged: is for tags that are dropped, and --keep-tags keeps them"),
      (("trees", "--model", "txl_terminals", "--positions", "depth"), "--positions: is for tg: leave it out"),
      (("summarisation", "--model", "gpst", "--checkpoint", "nowhere", "--vocabulary", "words"),
       "--vocabulary: the vocabulary is that of --checkpoint; leave it out"),
