@@ -67,7 +67,7 @@ def require_same_contents(
     Of `files`, those count that the options of data name, or that are in a folder that they name. Files may have moved.
     Test data may change. The stored options of an older version have no checksums of files.
     """
-    data, free = _paths(options, *_DATA), _paths(options, *_OF_EVALUATION)
+    data, free = _paths(options, *_DATA), _paths(options, "test", "gold")
     within = {file for file in files for path in data if file.is_relative_to(path)}
     of_tests = {file for file in within if file in free or file.name.startswith(PARTS["test"])} - data
     checksums = {str(file): _checksum(file) for file in sorted(within - of_tests)}
@@ -158,7 +158,7 @@ def _paths(options: argparse.Namespace, *names: str) -> set[Path]:
     """Return the paths that these options have."""
     values = [getattr(options, name, None) for name in names]
     paths = [path for value in values for path in (value if isinstance(value, list) else [value])]
-    return {Path(os.path.abspath(path)) for path in paths if isinstance(path, Path)}
+    return {Path(os.path.abspath(path)) for path in paths if isinstance(path, str | Path)}
 
 
 def _checksum(path: Path) -> int:

@@ -94,7 +94,7 @@ def test_word_pieces_of_bert(bert: Path) -> None:
 
 def test_known_words_that_bert_spells_otherwise_are_not_unknown(bert: Path) -> None:
     """Decoding changes a capital and splits at punctuation; only a word of which a part has no piece is unknown."""
-    model: Any = SimpleNamespace(vocabulary=load_given(bert))
+    model: Any = SimpleNamespace(vocabulary=load_given(bert), reading=None)
     assert model.vocabulary.decode(model.vocabulary.encode_words(["UnWanted,"])) == ["unwanted", ","]
     assert count_unknown(model, ["UnWanted,", "unwanted", "zebra"]) == 1
 
