@@ -45,8 +45,14 @@ ABLATIONS = (
     ("Section 3.2", "trees lean more to the left without the stop", LEAN, "without gradient stop", "GPST"),
 )
 """Where the paper says it, what it says, the measure, and the model that has more of it, and less."""
+TREE_ORDERS = {
+    "synchronised search before the search without": (SYNC, NO_SYNC),
+    "whole sentences before left to right": ("inside", SYNC),
+}
+"""The orders of trees in the paper's Table 4, the better ones first."""
 DIFFERENCES = {
     "left-to-right, sync less no sync": (SYNC, NO_SYNC),
+    "inside less left-to-right": ("inside", SYNC),
     "inside less right-branching": ("inside", RIGHT),
     "left-to-right less right-branching": (SYNC, RIGHT),
 }
@@ -123,14 +129,16 @@ def one_tree(runs: Sequence[Run]) -> str:
 
 def ablations(runs: Sequence[Run]) -> str:
     """Return perplexities and trees of GPST without its parts, and of GPT-2, on generated English."""
-    rows = []
+    rows, of_runs = [], [_figures(run, "figures") for run in _of(runs, GENERATED, "ablations")]
     for model in ABLATED:
-        measured = [_figures(run, "figures")[model] for run in _of(runs, GENERATED, "ablations")]
+        measured = [figures[model] for figures in of_runs]
         cells = [spread([one[name] for one in measured if name in one], 1) for name in COLUMNS]
         missing = (NOT_RUN, *[""] * len(COLUMNS[1:]))
         paper = PAPER_ABLATIONS.get(model, "")
-        rows.append((model, *(cells if measured else missing), paper, str(len(measured))))
-    return table(("model", *COLUMNS, f"paper: {F1}", "seeds"), rows)
+        pairs = [one[model][F1] - one["GPST"][F1] for one in of_runs if F1 in one[model] and model != "GPST"]
+        paired = with_interval(of_seeds(pairs), 1) if len(pairs) > 1 else ""
+        rows.append((model, *(cells if measured else missing), paper, paired, str(len(measured))))
+    return table(("model", *COLUMNS, f"paper: {F1}", "F1 less GPST, seeds paired", "seeds"), rows)
 
 
 def trainings(runs: Sequence[Run]) -> str:
@@ -168,8 +176,8 @@ def _difference(parts: Sequence[dict[str, Any]], one: str, other: str) -> Interv
     return bootstrap_interval((first - second).tolist())
 
 
-def sync_verdicts(runs: Sequence[Run]) -> Iterator[tuple[str, str, list[Run], Interval]]:
-    """Yield for every treebank its name, the size of the longest trainings, these, and the gain in F1 by sync.
+def tree_verdicts(runs: Sequence[Run]) -> Iterator[tuple[str, str, str, list[Run], Interval]]:
+    """Yield for every treebank its name, the paper's orders, the size of the longest trainings, these, the gain in F1.
 
     The interval is over the seeds or, if there is one seed, over the sentences.
     """
@@ -179,7 +187,8 @@ def sync_verdicts(runs: Sequence[Run]) -> Iterator[tuple[str, str, list[Run], In
         for name, title in TREEBANKS.items():
             parts = [_figures(run, "measured")[f"trees {name}"] for run in of_size]
             difference = _over_seeds if len(parts) > 1 else _difference
-            yield title, size, of_size, difference(parts, SYNC, NO_SYNC)
+            for order, kinds in TREE_ORDERS.items():
+                yield title, order, size, of_size, difference(parts, *kinds)
 
 
 def circuits_ahead(runs: Sequence[Run]) -> Iterator[tuple[str, str, str, list[list[Run]], list[list[float]]]]:

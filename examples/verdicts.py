@@ -22,7 +22,7 @@ import numpy as np
 from accel.evaluation.significance import Interval, interval_of_means, welch
 from examples.claims import CLAIMS, VARIANTS, Claim
 from examples.fasttrees.answers import right_of
-from examples.gpst_tables import GENERATED, ablated, circuits_ahead, sync_verdicts
+from examples.gpst_tables import GENERATED, ablated, circuits_ahead, tree_verdicts
 from examples.markdown import normal, of_seeds, table, verdict, with_interval
 from examples.queue_tables import Run
 from examples.result_files import ESTIMATED, NAMES, PAPER, Result, grouped, of_documents, split_of
@@ -71,9 +71,8 @@ def _rows_of_gpst(runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
     for circuit, order, size, both, accuracies in circuits_ahead(runs):
         difference, judgement = judge(*accuracies)
         yield f"Table 3, {circuit}", order, size, difference, *_counted(both, judgement)
-    for treebank, size, trained, interval in sync_verdicts(runs):
+    for treebank, order, size, trained, interval in tree_verdicts(runs):
         judgement = ("one seed: " if len(trained) == 1 else "") + verdict(interval.low, interval.high)
-        order = "synchronised search before the search without"
         yield f"Table 4, {treebank}", order, size, with_interval(interval, 2), *_counted([trained, trained], judgement)
     for place, claim, values, steps, improving in ablated(runs):
         difference, judgement = judge(*values)
