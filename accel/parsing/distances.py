@@ -13,7 +13,7 @@ from accel.data.generated.grammar import tree_over
 from accel.trained.kinds import DISTANCES, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
-from accel.trained.words import encode_words, joined
+from accel.trained.words import encode_words, joined, without_brackets
 from refimpl.trees import Tree
 
 SPLITS = ("biased", "unbiased")
@@ -118,6 +118,6 @@ def induced_tree(
     >>> induced_tree([(0, 2), (1, 2)], ["she", "sees", "him"]), induced_tree([], ["she"])
     (Tree('(X she (X sees him))'), Tree('(X she)'))
     """
-    terminals = [word.replace("(", "-LRB-").replace(")", "-RRB-") for word in words]
+    terminals = list(map(without_brackets, words))
     constituents = [(LABEL if labels is None else labels[i, j], i, j) for i, j in spans]
     return tree_over(constituents or [(LABEL, 0, 0)], terminals)

@@ -16,7 +16,7 @@ from accel.trained.kinds import LABELLED_TREES, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
 from accel.trained.processes import results
-from accel.trained.words import encode_words, joined
+from accel.trained.words import encode_words, joined, without_brackets
 from refimpl.trees import ActionType, Tree
 
 
@@ -77,7 +77,7 @@ def check_options(model: Model, options: Mapping[str, Any]) -> None:
 def tree_of(vocabulary: Vocabulary, actions: Sequence[int], words: Sequence[str]) -> Tree:
     """Return the tree that the actions build over the words, with -LRB- and -RRB- for brackets within them."""
     levels: list[list[Tree | str]] = [[]]
-    remaining_words = (word.replace("(", "-LRB-").replace(")", "-RRB-") for word in words)
+    remaining_words = map(without_brackets, words)
     for action in actions:
         action_type = vocabulary.type_of[action]
         if action_type == ActionType.ONT:

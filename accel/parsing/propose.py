@@ -26,7 +26,7 @@ from accel.models.transformer_grammars import span_parser
 from accel.trained.kinds import PROPOSALS, require
 from accel.trained.opening import Model
 from accel.trained.processes import results
-from accel.trained.words import as_in_trees, encode_words
+from accel.trained.words import as_in_trees, encode_words, without_brackets
 from refimpl.trees import Tree, words
 
 Parse = tuple[list[Constituent], float]  # a tree's constituents, and its log q
@@ -163,7 +163,7 @@ def words_of(line: str) -> list[str]:
     >>> words_of("a (b) c")
     ['a', '-LRB-b-RRB-', 'c']
     """
-    return line.replace("(", "-LRB-").replace(")", "-RRB-").split()
+    return without_brackets(line).split()
 
 
 def read_gold(path: str | Path, reading: Reading) -> Iterator[Sentence]:

@@ -114,9 +114,16 @@ def pieces_of(model: Model, words: Sequence[str]) -> list[list[int]]:
 
 def as_in_trees(model: Model, words: Iterable[str]) -> list[str]:
     """Return the words as a model of trees has seen them: with -LRB- and -RRB- for brackets within them."""
-    if model.reading is None:
-        return list(words)
-    return [word.replace("(", "-LRB-").replace(")", "-RRB-") for word in words]
+    return list(words) if model.reading is None else list(map(without_brackets, words))
+
+
+def without_brackets(word: str) -> str:
+    """Return a word with -LRB- and -RRB- for brackets within it, as in the Penn Treebank.
+
+    >>> without_brackets("(b)")
+    '-LRB-b-RRB-'
+    """
+    return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
 def before_sentence(model: Model) -> list[int]:
