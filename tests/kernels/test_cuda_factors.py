@@ -22,7 +22,8 @@ from accel.training.graphs import new_graphs
 from accel.training.run import start
 from accel.training.settings import TrainingConfig
 from accel.training.step import make_step
-from accel.verify.cuda_host import cupy_array, launcher
+from accel.verify.cuda_host import cupy_array
+from tests.fixtures.stand_in_gpu import gpu
 from tests.fixtures.toy_text import VOCABULARY
 from tests.fixtures.training_steps import STEPS
 
@@ -31,12 +32,7 @@ WITH_GRAPHS = forms.Forms("fast", "bf16", graphs=True)
 TRAINING = TrainingConfig(seed=1, maximum_rate=0.1, warmup_steps=0)
 
 
-@pytest.fixture
-def gpu() -> Iterator[ModuleType]:
-    before, backend = device._device, launcher.host_backend()
-    with backend.own_stream():  # the null stream is never captured
-        yield backend
-    device.use(before)
+__all__ = ["gpu"]
 
 
 def drawn(gpu: ModuleType, *shape: int) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import Thread
 from types import ModuleType
 from typing import Any
@@ -10,17 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accel.cuda import device
 from accel.cuda.support import check
-from accel.verify.cuda_host import cupy_streams, launcher
+from accel.verify.cuda_host import cupy_streams
+from tests.fixtures.stand_in_gpu import gpu
 
-
-@pytest.fixture
-def gpu() -> Iterator[ModuleType]:
-    before, backend = device._device, launcher.host_backend()
-    with backend.own_stream():  # the null stream is never captured
-        yield backend
-    device.use(before)
+__all__ = ["gpu"]
 
 
 def test_what_lies_inside_a_graph_holds_nothing_before_its_replay(gpu: ModuleType) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 from weakref import WeakSet
 
 import numpy as np
 import pytest
 
-from accel.cuda import charts, device, forms
+from accel.cuda import charts, forms
 from accel.cuda.support import known
 from accel.data.batches.text import TextBatch, TextBatches
 from accel.models.fasttrees import language_model
@@ -26,8 +27,9 @@ from accel.training.graphs import new_graphs
 from accel.training.run import Run, TrainingError, start
 from accel.training.settings import TrainingConfig
 from accel.training.step import make_step
-from accel.verify.cuda_host import cupy_array, launcher
+from accel.verify.cuda_host import cupy_array
 from tests.fixtures import toy_run
+from tests.fixtures.stand_in_gpu import gpu
 from tests.fixtures.toy_text import VOCABULARY
 from tests.fixtures.training_steps import STEPS
 
@@ -37,12 +39,7 @@ USES = {"recurrence": ["offsets"], "groups": ["ids"], "labels": ["labels"]}
 GRAPHS = forms.Forms("fast", graphs=True)
 
 
-@pytest.fixture
-def gpu() -> Iterator[ModuleType]:
-    before, backend = device._device, launcher.host_backend()
-    with backend.own_stream():  # the null stream is never captured
-        yield backend
-    device.use(before)
+__all__ = ["gpu"]
 
 
 def text(ops: ModuleType, seed: int = 0) -> TextBatches:
@@ -118,10 +115,9 @@ def test_a_step_that_lacks_memory_takes_that_of_graphs(gpu: ModuleType, monkeypa
     monkeypatch.setattr(step, "differentiate", without_memory)
     replayed, other, run = steps(gpu, GRAPHS, "fasttrees", TRAINING, 12)
     assert replayed == plain and np.array_equal(vector, other) and run.graphs.most <= 1
-    monkeypatch.setattr(step, "differentiate", lambda run, parts: exec("raise MemoryError"))
+    monkeypatch.setattr(step, "differentiate", Mock(side_effect=MemoryError))
+    run.graphs = None
     with forms.use(GRAPHS), pytest.raises(MemoryError):
-        run.graphs.most = 0
-        run.graphs.graphs.clear()
         make_step(run, next(text(gpu)))
 
 

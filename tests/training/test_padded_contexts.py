@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from accel.autodiff.arrays import offsets_of
-from accel.cuda import device, forms
+from accel.cuda import forms
 from accel.cuda.support import known
 from accel.data.batches.contexts import ContextBatches
 from accel.data.corpora.documents import Documents
@@ -21,19 +20,14 @@ from accel.training.graphs import new_graphs
 from accel.training.run import start, tokens_of
 from accel.training.settings import TrainingConfig
 from accel.training.step import make_step
-from accel.verify.cuda_host import launcher
 from tests.fixtures.device_parameters import on_device
 from tests.fixtures.gpst_batches import V, config_of, parameters_of
+from tests.fixtures.stand_in_gpu import gpu
 
 FAST, GRAPHS = forms.Forms("fast"), forms.Forms("fast", graphs=True)
 
 
-@pytest.fixture
-def gpu() -> Iterator[ModuleType]:
-    before, backend = device._device, launcher.host_backend()
-    with backend.own_stream():  # the null stream is never captured
-        yield backend
-    device.use(before)
+__all__ = ["gpu"]
 
 
 def batches_of(gpu: ModuleType, lengths: list[int], size: int, shares_graphs: bool = True) -> ContextBatches:

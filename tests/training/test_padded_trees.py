@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accel.cuda import device, forms
+from accel.cuda import forms
 from accel.cuda.support import known
 from accel.data.batches import trees
 from accel.data.batches.trees import Batches
@@ -25,21 +24,16 @@ from accel.training.graphs import new_graphs
 from accel.training.run import Run, start, tokens_of
 from accel.training.settings import TrainingConfig
 from accel.training.step import make_step
-from accel.verify.cuda_host import launcher
 from accel.verify.strategies import make_tree
 from tests.fixtures import toy_run
 from tests.fixtures.device_parameters import on_device
+from tests.fixtures.stand_in_gpu import gpu
 from tests.fixtures.transformer_grammar_models import CORPUS, VARIANTS, VOCABULARY, parameters_of
 
 FAST, GRAPHS = forms.Forms("fast"), forms.Forms("fast", graphs=True)
 
 
-@pytest.fixture
-def gpu() -> Iterator[ModuleType]:
-    before, backend = device._device, launcher.host_backend()
-    with backend.own_stream():  # the null stream is never captured
-        yield backend
-    device.use(before)
+__all__ = ["gpu"]
 
 
 def batches_of(gpu: ModuleType, n_trees: int, longest: int, rows: int) -> tuple[transformer_grammar.Config, Batches]:
