@@ -105,6 +105,8 @@ def _figures(model: Model) -> Iterator[tuple[str, str]]:
     state = state_of(model)
     if "step" in state:
         yield "steps", f"{state['step']:,}"
+    if "averaged_steps" in state:
+        yield "mean of the checkpoints at steps", ", ".join(f"{step:,}" for step in state["averaged_steps"])
     for key, value in state.items():
         if key.startswith("validation_"):
             yield key.replace("_", " "), f"{value:.4f}"

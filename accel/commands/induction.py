@@ -38,11 +38,12 @@ from accel.parsing.distances import SPLITS
 from accel.parsing.gpst import MODES
 from accel.parsing.spans import find_spans
 from accel.tasks.numbers import at_least
-from accel.trained.kinds import DISTANCES, FULL_CHARTS, can, network_of
+from accel.trained.kinds import DISTANCES, FULL_CHARTS, GPST_TREES, can, network_of
 from accel.trained.opening import Model, open_model
 from accel.trained.options import OptionError
 
 LABELS = 8  # whose recall is shown
+DEFAULTS = {"split": "biased", "modes": MODES, "beam": 20}
 
 
 class Member(NamedTuple):
@@ -70,12 +71,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", choices=tuple(PRESETS), default="fasttrees", help="the spans that count for F1")
     help_text = "whose distances, from 1 (default: 2, or 1 if there is no second one)"
     parser.add_argument("--layers", type=at_least(1), nargs="+", metavar="N", help=help_text)
-    parser.add_argument("--split", choices=SPLITS, default="biased", help="where distances split a constituent")
+    parser.add_argument("--split", choices=SPLITS, help="where distances split a constituent (biased)")
     add_max_height(parser)
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="where GPST's trees come from (all)")
-    parser.add_argument(
-        "--beam", type=at_least(1), default=20, help="parses kept of a sentence from left to right (20)"
-    )
+    parser.add_argument("--modes", nargs="+", choices=MODES, help="where GPST's trees come from (all)")
+    help_text = f"parses kept of a sentence from left to right ({DEFAULTS['beam']})"
+    parser.add_argument("--beam", type=at_least(1), help=help_text)
     parser.add_argument("--seeds", type=at_least(1), default=5, help="how many random trees a sentence gets (5)")
     parser.add_argument("--against", metavar="ROW", help="the row to compare the others with (default: the first)")
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
@@ -135,8 +135,8 @@ def _check_options(options: argparse.Namespace) -> None:
 
 def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:
     """Return a member for each checkpoint and each way in which it finds trees; members of one row are neighbours."""
-    names = ("layers", "split", "modes", "beam", "max_height")
-    parsing = {name: getattr(options, name) for name in names}
+    given = {name: getattr(options, name) for name in ("layers", "split", "modes", "beam", "max_height")}
+    parsing = given | {name: given[name] or value for name, value in DEFAULTS.items()}
     members, of_name = list[Member](), dict[str, list[Model]]()
     for text in options.checkpoint:
         name, path = named(text)
@@ -149,11 +149,14 @@ def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:
         for way_name, way in ways_of(model, **parsing).items():
             members.append(Member(f"{name}, {way_name}", model, way))
     for name, ability, kinds in (
-        ("layers", DISTANCES, "a language model"),
+        ("layers", DISTANCES, "a language model"), ("split", DISTANCES, "a language model"),
         ("max_height", FULL_CHARTS, "a Treeformer"),
-    ):
-        if parsing[name] is not None and not any(can(member.model, ability) for member in members):
+        ("modes", GPST_TREES, "a GPST"), ("beam", GPST_TREES, "a GPST"),
+    ):  # fmt: skip
+        if given[name] is not None and not any(can(member.model, ability) for member in members):
             raise OptionError(name, f"is for {kinds}, and none is given: leave it out")
+    if given["beam"] is not None and MODES[-1] not in parsing["modes"]:
+        raise OptionError("beam", f"is for the mode {MODES[-1]}: add it to --modes, or leave --beam out")
     order = list(dict.fromkeys(member.title for member in members))
     return sorted(members, key=lambda member: order.index(member.title))
 
@@ -254,7 +257,8 @@ def _content(
 ) -> dict[str, Any]:
     """Return the content of --out: the options, and for every row its members and their mean."""
     paths = {title: [str(member.model.path) for member in members if member.title == title] for title in rows}
-    settings = {name: getattr(options, name) for name in ("convention", "preset", "split", "max_height", "beam")}
+    settings = {name: getattr(options, name) for name in ("convention", "preset", "max_height")}
+    settings |= {name: getattr(options, name) or DEFAULTS[name] for name in ("split", "beam")}
     table = {
         title: {
             "sentence_f1": scores.sentence_f1,

@@ -26,7 +26,7 @@ def average_checkpoints(directory: Path, shapes: Mapping[str, tuple[int, ...]], 
     """Write the mean of the parameters of a run's last checkpoints beside them, and return its path.
 
     `shapes` are the names and shapes of the model's parameters. The sums are float64, in the order of the steps; the
-    mean has the type of the parameters.
+    mean has the type of the parameters. Its results on the validation data are not known, and not in its state.
 
     Raises
     ------
@@ -50,6 +50,7 @@ def average_checkpoints(directory: Path, shapes: Mapping[str, tuple[int, ...]], 
         parameters = load(path, shapes).parameters
         sums = {name: sums.get(name, 0.0) + x.astype(np.float64) for name, x in parameters.items()}
     mean = {name: (total / last).astype(parameters[name].dtype) for name, total in sums.items()}
-    state = states[-1] | {"averaged_steps": [state["step"] for state in states]}
+    state = {key: value for key, value in states[-1].items() if not key.startswith("validation_")}
+    state["averaged_steps"] = [state["step"] for state in states]
     save(directory / AVERAGE, Checkpoint(mean, state))
     return directory / AVERAGE

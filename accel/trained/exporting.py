@@ -20,7 +20,7 @@ from accel.training.checkpoint import Checkpoint, read_state, save
 from accel.training.directory import EXPORTED, SETTINGS, VOCABULARY, load_settings, new_folder, save_tables
 
 CARD = "README.md"
-_OF_MODEL = ("model", "config", "vocabulary", "training", "step")
+_OF_MODEL = ("model", "config", "vocabulary", "training", "step", "averaged_steps")
 
 
 def export(model: Model, directory: Path, card: str, options: Mapping[str, Any]) -> None:

@@ -41,15 +41,19 @@ def test_one_model_makes_no_ensemble(runs: dict[str, Path], text: Path, mistake:
 @pytest.mark.parametrize(
     ("kind", "option", "of"),
     [("gpst", ("--max-height", 1), "a Treeformer"), ("fasttrees", ("--max-height", 1), "a Treeformer"),
-     ("gpst", ("--layers", 1), "a language model")],
+     ("gpst", ("--layers", 1), "a language model"), ("gpst", ("--split", "biased"), "a language model"),
+     ("fasttrees", ("--modes", "parser"), "a GPST"), ("fasttrees", ("--beam", 2), "a GPST")],
 )  # fmt: skip
 def test_induction_refuses_options_that_no_model_takes(
-    kind: str, option: tuple[str, int], of: str, runs: dict[str, Path], text: Path, mistake: Callable[..., str]
+    kind: str, option: tuple[str, int | str], of: str, runs: dict[str, Path], text: Path, mistake: Callable[..., str]
 ) -> None:
     gold = text.with_name("gold")
     gold.write_text("".join(f"{tree}\n" for tree in TREES))
-    wrong = mistake("induction", "--checkpoint", runs[kind], "--gold", gold, "--convention", "plain", *option)
+    induction = ("induction", "--gold", gold, "--convention", "plain", "--checkpoint")
+    wrong = mistake(*induction, runs[kind], *option)
     assert wrong == f"{option[0]}: is for {of}, and none is given: leave it out"
+    wrong = mistake(*induction, runs["gpst"], "--modes", "parser", "--beam", 2)
+    assert wrong == "--beam: is for the mode left-to-right: add it to --modes, or leave --beam out"
 
 
 def test_a_model_of_trees_or_of_words_is_told_its_own_option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ from safetensors.numpy import load_file
 
 from accel import trained
 from accel.commands.export import _data, command_of
+from accel.trained.average import average_checkpoints
 from accel.trained.interface import TrainedModel
+from accel.training.checkpoint import Checkpoint, read_state, save
 from accel.training.directory import save_settings
+from accel.training.run import KEPT
 from tests.fixtures.tiny_runs import KINDS, SENTENCES, TREES, runs
 
 __all__ = ["runs"]
@@ -102,6 +106,20 @@ def test_card(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) 
     [block] = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     exec(compile(block.replace('"folder"', repr(str(tmp_path / "folder"))), "README.md", "exec"), names)
     assert names["model"].kind == "tg"
+
+
+def test_an_average_says_of_which_checkpoints(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) -> None:
+    run = shutil.copytree(runs["encoder_decoder"], tmp_path / "run")
+    model = trained.open(run).model
+    parameters = {name: np.asarray(value) for name, value in model.parameters.items()}
+    state = read_state(model.path) | {"validation_loss": 2.5}
+    for step in (1200, 1300):
+        save(run / KEPT.format(step), Checkpoint(parameters, state | {"step": step}))
+    shapes = {name: value.shape for name, value in parameters.items()}
+    grove("export", average_checkpoints(run, shapes, last=2), tmp_path / "folder")
+    card = (tmp_path / "folder" / "README.md").read_text()
+    assert "| steps | 1,300 |\n| mean of the checkpoints at steps | 1,200, 1,300 |\n" in card
+    assert "validation" not in card.partition("## Figures")[2].partition("##")[0]
 
 
 def test_fields_and_several_files_on_a_card(tmp_path: Path) -> None:
