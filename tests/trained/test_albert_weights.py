@@ -65,8 +65,10 @@ def test_words() -> None:
 
 
 def test_pieces_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match="vocabulary size 7: SentencePiece refuses it"):
-        train_albert_pieces(TEXT, 7)
+    for size, fewest in ((1, ""), (7, "36 or ")):
+        with pytest.raises(ValueError, match=f"^vocabulary size {size}, but every .* is a piece; use {fewest}more$"):
+            train_albert_pieces(TEXT, size)
+    assert len(train_albert_pieces(TEXT, 36)) == 36
     with pytest.raises(ValueError, match="not a SentencePiece model"):
         AlbertPieces(b"nothing")
 

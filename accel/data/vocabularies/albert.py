@@ -12,6 +12,8 @@ from functools import cached_property
 
 import sentencepiece
 
+from accel.data.vocabularies.terminals import refusal_of
+
 UNKNOWN, FIRST, SEPARATOR, MASK = "<unk>", "[CLS]", "[SEP]", "[MASK]"
 
 
@@ -129,5 +131,5 @@ def train_albert_pieces(lines: Iterable[str], size: int) -> AlbertPieces:
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise ValueError(f"vocabulary size {size}: SentencePiece refuses it: {error}") from error
+        raise ValueError(f"vocabulary size {size}, but {refusal_of(str(error), 'symbol')}") from None
     return AlbertPieces(model.getvalue())

@@ -55,16 +55,25 @@ def _trained_to_fit(
 ) -> tuple[tuple[str, ...], bytes]:
     """Return fewer pieces, or raise ValueError: the trainer has refused `room` pieces for this reason."""
     size = f"vocabulary size {room + others}"
-    least = re.search(r"smaller than required_chars\. \d+ vs (\d+)", reason)
-    if least is not None:
-        fewest = int(least[1]) - 1 + others
-        raise ValueError(f"{size}, but every character and byte is a piece; use {fewest} or more") from None
     if "too high" not in reason:
-        raise ValueError(f"{size}, but SentencePiece refuses it: {reason.rpartition('] ')[2] or reason}") from None
+        raise ValueError(f"{size}, but {refusal_of(reason, 'byte', others - 1)}") from None
     pieces, model = _trained(words, room, hard_vocab_limit=False)
     if not fit:
         raise ValueError(f"{size}, but the training data give fewer pieces; use {len(pieces) + others} or less")
     return pieces, model
+
+
+def refusal_of(reason: str, other: str, more: int = 0) -> str:
+    """Return why SentencePiece has refused a number of pieces, and what to use; pieces are characters and `other`s.
+
+    The vocabulary has `more` ids than SentencePiece counts.
+    """
+    least = re.search(r"smaller than required_chars\. \d+ vs (\d+)", reason)
+    if least is not None:
+        return f"every character and {other} is a piece; use {int(least[1]) + more} or more"
+    if "insert_id" in reason:
+        return f"every {other} is a piece; use more"
+    return f"SentencePiece refuses it: {reason.rpartition('] ')[2] or reason}"
 
 
 def _as_text(words: dict[str, int]) -> Iterator[str]:
