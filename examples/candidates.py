@@ -60,7 +60,9 @@ def writing_hours(path: Path) -> float:
     return float(json.loads(path.with_suffix(".hours").read_text(encoding="utf-8")))
 
 
-def propose(parser: Path, sentences: Path, number: int, out: Path, vocabulary: Vocabulary | None = None) -> None:
+def propose(
+    parser: Path, sentences: Path, backend: str, number: int, out: Path, vocabulary: Vocabulary | None = None
+) -> None:
     """Write a parser's best trees for the sentences of a treebank; leave out those with labels not in `vocabulary`.
 
     The parser of silver trees knows labels that its best trees never have; models that learned from these trees do
@@ -68,7 +70,7 @@ def propose(parser: Path, sentences: Path, number: int, out: Path, vocabulary: V
     """
 
     def write(path: Path) -> None:
-        grove("propose", "--checkpoint", parser, "--trees", sentences, "--number", number, "--out", path)
+        grove(*_command(parser, sentences, backend), "--number", number, "--out", path)
         if vocabulary is not None:
             groups = [[sentence.tree for sentence in group] for group in read_proposals(path, READING)]
             _write_groups(path, [vocabulary.with_known_labels(group) for group in groups])
@@ -76,10 +78,14 @@ def propose(parser: Path, sentences: Path, number: int, out: Path, vocabulary: V
     once(out, write)
 
 
-def draw(parser: Path, sentences: Path, number: int, out: Path) -> None:
+def draw(parser: Path, sentences: Path, backend: str, number: int, out: Path) -> None:
     """Write trees that a parser draws for the sentences of a treebank."""
-    command = ("propose", "--checkpoint", parser, "--trees", sentences, "--number", number, "--sample")
-    once(out, lambda path: grove(*command, "--out", path))
+    command = _command(parser, sentences, backend)
+    once(out, lambda path: grove(*command, "--number", number, "--sample", "--out", path))
+
+
+def _command(parser: Path, sentences: Path, backend: str) -> tuple[str | Path, ...]:
+    return ("propose", "--checkpoint", parser, "--trees", sentences, "--backend", backend)
 
 
 def search(ops: ModuleType, model: Model, sample: Sample, beam: int, out: Path) -> None:

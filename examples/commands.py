@@ -63,5 +63,10 @@ def compare(program: str, figures: Figures) -> list[str]:
 def finish(program: str, figures: Figures, out: Path) -> None:
     """Write the figures of a program, a file, and print those that are not as expected."""
     (out / FIGURES).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    print_differences(program, figures)
+
+
+def print_differences(program: str, figures: Figures) -> None:
+    """Print the figures of a program that are not as expected."""
     differences = compare(program, figures)
     print("\n".join(["", f"{len(differences)} figures are not as expected in {EXPECTED}", *differences]))

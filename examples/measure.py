@@ -120,7 +120,7 @@ def _train(options: argparse.Namespace, name: str, *extra: object) -> None:
     directory = options.out / name
     if not (directory / TRAINED_AT).exists():
         files = ("--data", options.data / "train.trees", "--validation", options.data / "valid.trees")
-        grove("train", *files, "--out", directory, "--resume", *extra)
+        grove("train", *files, "--out", directory, "--resume", "--backend", options.backend, *extra)
         write_text(directory / TRAINED_AT, commit() + "\n")
 
 
@@ -132,11 +132,12 @@ def _candidates(ops: ModuleType, options: argparse.Namespace, sample: Sample, na
     parsed, sentences = _of_split(options, "proposals.trees"), _sentences(options)
     models = [(name, open_model(ops, options.out / name)) for name in names]
     of_trees = [(name, model) for name, model in models if not of_words(model)]
-    propose(options.parser, sentences, options.number, parsed, of_trees[0][1].vocabulary if of_trees else None)
+    drawing = (options.parser, sentences, options.backend)
+    propose(*drawing, options.number, parsed, of_trees[0][1].vocabulary if of_trees else None)
     if sample.documents is not None:
         return Candidates(parsed, parsed)
     if options.draws:
-        draw(options.parser, sentences, options.draws, draws := _of_split(options, "draws.txt"))
+        draw(*drawing, options.draws, draws := _of_split(options, "draws.txt"))
     searched = [(_of_split(options, f"{name}/searched.trees"), model) for name, model in of_trees if options.beam]
     for path, model in searched:
         search(ops, model, sample, options.beam, path)
@@ -172,7 +173,8 @@ def _measure(ops: ModuleType, options: argparse.Namespace, sample: Sample, candi
     if options.suites:
         start = perf_counter()
         request = {"suites": suites_of(options.suites)}
-        result["syntaxgym"] = syntaxgym(model, directory, options.suites, options.parser) | request
+        scores = syntaxgym(model, directory, options.suites, options.parser, options.backend)
+        result["syntaxgym"] = scores | request
         result["hours"]["syntaxgym"] = (perf_counter() - start) / 3600
         write_text(path, json.dumps(result) + "\n")
 

@@ -141,10 +141,11 @@ def search_scores(path: Path, sample: Sample) -> Result:
     return score | {"coverage": len(pairs) / len(groups)}
 
 
-def syntaxgym(model: Model, directory: Path, suites: Sequence[Path], parser: Path) -> Result:
+def syntaxgym(model: Model, directory: Path, suites: Sequence[Path], parser: Path, backend: str) -> Result:
     """Return the mean accuracy of a run over the paper's suites with its interval, and the circuits."""
     proposing = () if of_words(model) else ("--parser", parser)
-    grove("syntaxgym", "--checkpoint", directory, *suites, *proposing, "--out", directory / ITEMS)
+    device = ("--backend", backend)
+    grove("syntaxgym", "--checkpoint", directory, *suites, *proposing, *device, "--out", directory / ITEMS)
     content = json.loads((directory / ITEMS).read_text(encoding="utf-8"))
     right, counts = right_items(content)
     mean, low, high = interval_of_means([items for items in right.values() if items])

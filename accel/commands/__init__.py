@@ -1,1 +1,1 @@
-"""The commands of `grove`, one a file: `add_arguments(parser)` says what a command takes, `run(options)` does it."""
+"""The commands of `grove`, one a file, and what several share; each has `add_arguments(parser)` and `run(options)`."""

@@ -1,1 +1,1 @@
-"""What `grove train` can learn, one task a file; `job` says what a task is."""
+"""What `grove train` can learn, one task a file, and what several tasks share; `job` says what a task is."""

@@ -40,10 +40,11 @@ from accel.tasks.encoder_decoder import (
 )
 from accel.tasks.job import Job, require_data, shared
 from accel.tasks.vocabulary import MOST, add_vocabulary, described, open_to_words, size_of, stored_vocabulary
-from accel.trained.average import average_checkpoints, kept_checkpoints
+from accel.trained.average import average_checkpoints
 from accel.trained.opening import Model, open_model
 from accel.training.communicator import Communicator
 from accel.training.directory import write_text
+from accel.training.run import kept_checkpoints
 from accel.training.settings import TrainingConfig
 
 AVERAGED = 8

@@ -11,18 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
-from accel.training.run import KEPT
+from accel.training.run import kept_checkpoints
 
 AVERAGE = "average.safetensors"
 _SHARED = ("model", "config", "vocabulary")
 
 
-def kept_checkpoints(directory: Path) -> list[Path]:
-    """Return the files of parameters that a run has kept, the oldest first."""
-    return sorted(directory.glob(KEPT.format(0).replace("0", "[0-9]")))
-
-
-def average_checkpoints(directory: Path, shapes: Mapping[str, tuple[int, ...]], last: int = 8) -> Path:
+def average_checkpoints(directory: Path, shapes: Mapping[str, tuple[int, ...]], last: int) -> Path:
     """Write the mean of the parameters of a run's last checkpoints beside them, and return its path.
 
     `shapes` are the names and shapes of the model's parameters. The sums are float64, in the order of the steps; the

@@ -278,8 +278,13 @@ def keep_parameters(run: Run, directory: Path) -> None:
     path = directory / KEPT.format(run.step)
     write(run, path, lambda: Checkpoint(on_host(run.parameters), state))
     if run.communicator.rank == 0:
-        for old in sorted(directory.glob(KEPT.format(0).replace("0", "[0-9]")))[: -run.training.keep_checkpoints]:
+        for old in kept_checkpoints(directory)[: -run.training.keep_checkpoints]:
             old.unlink()
+
+
+def kept_checkpoints(directory: Path) -> list[Path]:
+    """Return the files of parameters that a run has kept under their steps, the oldest first."""
+    return sorted(directory.glob(KEPT.format(0).replace("0", "[0-9]")))
 
 
 def on_any_rank(communicator: Communicator, xp: ModuleType, *conditions: bool) -> tuple[bool, ...]:

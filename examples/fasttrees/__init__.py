@@ -1,3 +1,3 @@
-"""FastTrees, ON-LSTM and the FastTrees Transformer on generated data: each program takes one to three minutes."""
+"""FastTrees, ON-LSTM and the FastTrees Transformer: trainings on generated data, each of minutes, and on sentiment."""
 
 import examples.one_thread  # noqa: F401

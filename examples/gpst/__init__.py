@@ -1,3 +1,3 @@
-"""GPST on generated English: its induced trees, and ablations of its parts."""
+"""GPST: its induced trees and its parts on generated English, and measures of models of prose."""
 
 import examples.one_thread  # noqa: F401

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +29,7 @@ from accel.tasks.trees import CONFIGURATIONS
 from accel.trained.opening import Model, open_model
 from accel.training.directory import write_text
 from accel.training.settings import TrainingConfig
+from examples.commands import print_differences
 from examples.program import run_program
 from examples.result_files import MODELS
 from examples.transformer_grammars.report import write_report
@@ -36,7 +37,6 @@ from examples.transformer_grammars.train import train_grammar
 from refimpl.transformer_grammars.marginal import perplexity
 from refimpl.trees import Tree, words
 
-EXPECTED = Path(__file__).with_name("expected.json")  # of a run without options
 TRAIN_SEED, VALID_SEED, TEST_SEED = 1, 2, 3
 
 
@@ -69,8 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     write_text(options.out / "figures.json", json.dumps(figures, indent=1) + "\n")
     report = write_report(ops, options.out, figures, MODELS, valid)
     print(f"\n{report}")
-    differences = compare(figures, json.loads(EXPECTED.read_text(encoding="utf-8")))
-    print("\n".join(["", f"{len(differences)} figures are not as expected in {EXPECTED.name}", *differences]))
+    print_differences(__file__, {name: flat(of_model) for name, of_model in figures["models"].items()})
     print(f"{figures['seconds']:.0f} seconds; open {options.out / 'report.html'}")
     return figures
 
@@ -111,22 +110,10 @@ def agreement(ops: ModuleType, model: Model, construction: str, n_pairs: int) ->
     return sum(right > wrong for right, wrong in zip(logps[::2], logps[1::2], strict=True)) / n_pairs
 
 
-def compare(figures: dict[str, Any], expected: dict[str, Any]) -> list[str]:
-    """Return a line for every figure that is further from the expected one than its tolerance."""
-    lines = []
-    for name, expected_of_model in expected.items():
-        figures_of_model = figures["models"][name]
-        pairs = [("perplexity", figures_of_model["perplexity"], expected_of_model["perplexity"])]
-        pairs += [
-            (f"agreement, {case}", figures_of_model["agreement"][case], pair)
-            for case, pair in expected_of_model["agreement"].items()
-        ]
-        lines += [
-            f"  {MODELS[name]}: {figure} {value:.3f}, expected {expected_value} ± {tolerance}"
-            for figure, value, (expected_value, tolerance) in pairs
-            if abs(value - expected_value) > tolerance
-        ]
-    return lines
+def flat(figures: Mapping[str, Any]) -> dict[str, float]:
+    """Return the perplexity of a model, and its agreement for each construction, by names as in `expected.json`."""
+    agreements = {f"agreement, {case}": value for case, value in figures["agreement"].items()}
+    return {"perplexity": figures["perplexity"]} | agreements
 
 
 def _n_words(trees: Sequence[Tree]) -> int:

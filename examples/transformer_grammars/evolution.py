@@ -21,7 +21,7 @@ from accel.drawing.svg import Picture
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.trained.opening import open_model
 from accel.training.checkpoint import read_state
-from accel.training.run import KEPT
+from accel.training.run import kept_checkpoints
 from examples.findings import Figures, finish, hours, interval
 from examples.markdown import spread, table
 from examples.panels import Panel, Series, draw_panels
@@ -62,7 +62,7 @@ def evolution(ops: ModuleType, options: argparse.Namespace, runs: Mapping[Path, 
     for run, data in runs.items():
         folder = options.out / "measured" / run.name
         folder.mkdir(parents=True, exist_ok=True)
-        for path in kept_checkpoints(run):
+        for path in _checkpoints(run):
             state = read_state(path)
             seeds = figures.setdefault(state["config"]["model"], {}).setdefault(state["step"], [])
             seeds.append(measured(ops, options, data, path, folder / f"{path.stem}.json"))
@@ -70,9 +70,9 @@ def evolution(ops: ModuleType, options: argparse.Namespace, runs: Mapping[Path, 
     return {name: dict(sorted(figures[name].items())) for name in MODELS if name in figures}
 
 
-def kept_checkpoints(run: Path) -> list[Path]:
-    """Return the checkpoints that a run has kept, in order."""
-    paths = sorted(run.glob(KEPT.format(0).replace("0", "[0-9]")))
+def _checkpoints(run: Path) -> list[Path]:
+    """Return the checkpoints that a run has kept under their steps, in order."""
+    paths = kept_checkpoints(run)
     if not paths:
         raise SystemExit(f"{run}: holds no checkpoint under its step: train with --set keep_checkpoints=20")
     return paths
@@ -82,7 +82,7 @@ def _data_of(ops: ModuleType, run: Path, options: argparse.Namespace) -> Data:
     """Return the test data of a run of --runs, in its vocabulary."""
     if not options.data and options.proposals is None:
         raise SystemExit("--runs: give the test trees with --data or --proposals")
-    model = open_model(ops, kept_checkpoints(run)[-1])
+    model = open_model(ops, _checkpoints(run)[-1])
     if model.module is not transformer_grammar or model.reading is None:
         raise SystemExit(f"{run}: holds no model of trees")
     path = options.proposals or split_files(options.data)["test"]

@@ -230,7 +230,8 @@ def _parser(options: argparse.Namespace) -> Path:
         write_text(path, "".join(f"{tree}\n" for tree in AMBIGUOUS.sample(size, seed)))
         files += [f"--{option}", path]
     sizes = ("--set", "d_model=64", "--set", "d_span=64", "--set", "d_ff=128", "--set", f"warmup_steps={WARMUP}")
-    run = ("--out", options.out / "parser", "--resume", "--steps", max(options.parser_steps, WARMUP + 1))
+    run = ("--out", options.out / "parser", "--resume", "--backend", options.backend)
+    run += ("--steps", max(options.parser_steps, WARMUP + 1))
     grove("train", "--task", "span_parser", *files, "--keep-tags", "--vocabulary", "words", *sizes, *run)
     return Path(options.out / "parser")
 

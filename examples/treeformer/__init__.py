@@ -1,3 +1,3 @@
-"""Treeformer on generated data: the program takes some minutes."""
+"""Treeformer: trainings on generated data, each of minutes; times by length; errors judged without names."""
 
 import examples.one_thread  # noqa: F401

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from accel.data.generated.grammar import CONSTRUCTIONS, ENGLISH
+from examples.commands import EXPECTED, compare
 from examples.transformer_grammars import demo, train
 from refimpl.trees import Tree
 
@@ -46,21 +47,14 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_expected_figures_are_complete() -> None:
-    expected = json.loads(demo.EXPECTED.read_text())
+    expected = json.loads(Path(demo.__file__).with_name(EXPECTED).read_text())["demo"]
     assert expected.keys() == demo.MODELS.keys()
-    for figures in expected.values():
-        assert figures["agreement"].keys() == CONSTRUCTIONS.keys()
-    exact = {"models": {name: _centres(figures) for name, figures in expected.items()}}
-    assert demo.compare(exact, expected) == []
-    exact["models"]["tg"]["perplexity"] += 1
-    assert len(demo.compare(exact, expected)) == 1
-
-
-def _centres(figures: dict) -> dict:
-    return {
-        "perplexity": figures["perplexity"][0],
-        "agreement": {name: pair[0] for name, pair in figures["agreement"].items()},
-    }
+    names = demo.flat({"perplexity": 1.0, "agreement": dict.fromkeys(CONSTRUCTIONS, 1.0)}).keys()
+    exact = {model: {name: value for name, (value, _) in figures.items()} for model, figures in expected.items()}
+    assert all(figures.keys() == names for figures in exact.values())
+    assert compare(demo.__file__, exact) == []
+    exact["tg"]["perplexity"] = float("nan")
+    assert compare(demo.__file__, exact) == ["  tg, perplexity: nan, expected 9.322 ± 0.1"]
 
 
 def tagged(tree: Tree) -> str:

@@ -293,5 +293,5 @@ def test_proposals_with_labels_that_no_model_has_are_left_out(tmp_path: Path, mo
     monkeypatch.setattr(candidates, "grove", lambda *words: Path(words[-1]).write_text(text))
     vocabulary = Vocabulary("words", ("a", "b"), ("NP", "S"))
     for argument, expected in ((vocabulary, f"{first}\n\n{second}\n"), (None, text)):
-        propose(Path("parser"), Path("sentences"), 2, out := tmp_path / f"{argument is None}.trees", argument)
+        propose(Path("parser"), Path("sentences"), "cpu", 2, out := tmp_path / f"{argument is None}.trees", argument)
         assert out.read_text() == expected

@@ -19,7 +19,7 @@ from accel.data.files.brackets import read_trees
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.building import build
 from accel.evaluation.evalb import with_tags
-from accel.training.run import METRICS, TrainingError
+from accel.training.run import METRICS, TrainingError, kept_checkpoints
 from examples.transformer_grammars import ensembles, evolution, exactness, hybrids, regressions, speed
 from examples.transformer_grammars.sentences import test_proposals as proposals_of
 from refimpl.transformer_grammars.marginal import mixture_logp, sentence_logp
@@ -143,7 +143,7 @@ def test_evolution(tmp_path: Path) -> None:
     assert written(tmp_path / "given", "evolution")["data"].keys() == {"trees/test.trees"}
     with pytest.raises(SystemExit, match="--runs: give the test trees"):
         evolution.main(["--out", str(tmp_path), *runs])
-    for checkpoint in evolution.kept_checkpoints(tmp_path / "tg-0"):
+    for checkpoint in kept_checkpoints(tmp_path / "tg-0"):
         checkpoint.unlink()
     with pytest.raises(SystemExit, match="tg-0: holds no checkpoint under its step"):
         evolution.main(["--out", str(tmp_path), *runs, *data])

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel.trained.average import AVERAGE, average_checkpoints, kept_checkpoints
+from accel.trained.average import AVERAGE, average_checkpoints
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
-from accel.training.run import KEPT
+from accel.training.run import KEPT, kept_checkpoints
 
 SHAPES = {"a": (2, 3), "b": (4,)}
 STATE = {"model": "encoder_decoder", "config": {"d_model": 4}, "vocabulary": "v"}

@@ -29,8 +29,7 @@ class Order:
     def __init__(self, data: list[int], seed: int | None, epochs: int | None, rank: int, ranks: int) -> None:
         if data[0] < 1:
             raise ValueError("no examples, no batches")
-        if not 0 <= rank < ranks:
-            raise ValueError(f"rank must be in 0..{ranks - 1}, not {rank}")
+        check_rank(rank, ranks)
         self._epochs, self._rank, self._ranks = epochs, rank, ranks
         self._state: State = {"data": data, "seed": seed, "epoch": 0, "position": 0}
         self._drawn: tuple[int, np.ndarray] | None = None
@@ -68,11 +67,22 @@ class Order:
 
     def _permutation(self, epoch: int) -> np.ndarray:
         if self._drawn is None or self._drawn[0] != epoch:
-            order = np.arange(self._state["data"][0])
-            if self._state["seed"] is not None:
-                np.random.Generator(np.random.Philox(key=[self._state["seed"], epoch])).shuffle(order)
-            self._drawn = (epoch, order)
+            self._drawn = (epoch, permutation(self._state["data"][0], self._state["seed"], epoch))
         return self._drawn[1]
+
+
+def permutation(count: int, seed: int | None, epoch: int) -> np.ndarray:
+    """Return the order of `count` examples in an epoch, drawn from (seed, epoch); without a seed that of the data."""
+    order = np.arange(count)
+    if seed is not None:
+        np.random.Generator(np.random.Philox(key=[seed, epoch])).shuffle(order)
+    return order
+
+
+def check_rank(rank: int, ranks: int) -> None:
+    """Raise ValueError unless `rank` is the number of one of so many processes."""
+    if not 0 <= rank < ranks:
+        raise ValueError(f"rank must be in 0..{ranks - 1}, not {rank}")
 
 
 def in_parts(rows: Rows, micro_batch: int | None, assemble: Callable[[Rows], Any]) -> Any:

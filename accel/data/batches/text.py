@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import Array, joined, offsets_of, on_device
-from accel.data.batches.order import State, check_state, in_parts
+from accel.data.batches.order import State, check_rank, check_state, in_parts
 from accel.data.files.lines import errors_at, read_text_lines
 from accel.data.vocabularies.vocabulary import UNKNOWN
 from accel.data.vocabularies.words import Words, build_words
@@ -161,8 +161,7 @@ class TextBatches:
         for name, value in (("columns", columns), ("length", length)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
-        if not 0 <= rank < ranks:
-            raise ValueError(f"rank must be in 0..{ranks - 1}, not {rank}")
+        check_rank(rank, ranks)
         if len(ids) <= columns:
             purpose = f" for {columns} columns (--batch-size)" if columns > 1 else ""
             at_least = f"at least {columns + 1} are needed{purpose}"

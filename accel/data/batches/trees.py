@@ -18,7 +18,7 @@ import numpy as np
 
 from accel import load
 from accel.data.batches.assemble import Batch, Config, Encoded, assemble, encode_sequences, sequence_lengths, to_backend
-from accel.data.batches.order import in_parts
+from accel.data.batches.order import check_rank, in_parts, permutation
 from accel.data.batches.padding import padded
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import Vocabulary
@@ -67,8 +67,7 @@ class Batches:
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
-        if not 0 <= rank < ranks:
-            raise ValueError(f"rank must be in 0..{ranks - 1}, not {rank}")
+        check_rank(rank, ranks)
         if not len(corpus):
             raise ValueError("an empty corpus has no batches")
         self._corpus, self._vocabulary, self._config, self._ops = corpus, vocabulary, config, ops
@@ -185,10 +184,7 @@ class Batches:
 
     def _order(self, epoch: int) -> np.ndarray:
         if self._drawn is None or self._drawn[0] != epoch:
-            trees = np.arange(len(self._corpus))
-            if self._seed is not None:
-                np.random.Generator(np.random.Philox(key=[self._seed, epoch])).shuffle(trees)
-            self._drawn = (epoch, trees)
+            self._drawn = (epoch, permutation(len(self._corpus), self._seed, epoch))
         return self._drawn[1]
 
 
