@@ -18,6 +18,7 @@ from accel.search.pools import Limits
 from accel.search.word_level import word_level_search
 from accel.trained.kinds import GPST_TREES, require
 from accel.trained.opening import Model
+from accel.trained.options import check_number
 from accel.trained.processes import results
 from accel.trained.words import Pieces, encode_words, joined
 
@@ -122,7 +123,7 @@ def left_to_right_spans(
     Spec: WS-2, without parses that split a word. Sentences of similar length are searched side by side.
     """
     require(model, GPST_TREES)
-    _check(batch_size)
+    check_number("batch_size", batch_size)
     several, orders = iter(sentences), deque[list[int]]()
 
     def batches() -> Iterator[list[Pieces]]:
@@ -155,14 +156,9 @@ def _searched_spans(
         yield _in_opening_order((word[i], word[j]) for i, j in _composed(parses.hypotheses[0].actions))
 
 
-def _check(batch_size: int) -> None:
-    if batch_size < 1:
-        raise ValueError(f"batch_size: {batch_size} is below 1")
-
-
 def _chunks(sentences: Iterable[Pieces], batch_size: int) -> Iterator[list[tuple[np.ndarray, np.ndarray]]]:
     """Yield the tokens of `batch_size` sentences at a time, each with a mask of the tokens that begin a word."""
-    _check(batch_size)
+    check_number("batch_size", batch_size)
     pieces = ((joined(words), [k == 0 for word in words for k in range(len(word))]) for words in sentences)
     encoded = ((np.array(ids, np.int32), np.array(begins, bool)) for ids, begins in pieces)
     while chunk := list(islice(encoded, batch_size)):

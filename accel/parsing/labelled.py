@@ -14,7 +14,7 @@ from accel.search.pools import Limits
 from accel.search.word_level import word_level_search
 from accel.trained.kinds import LABELLED_TREES, require
 from accel.trained.opening import Model
-from accel.trained.options import OptionError
+from accel.trained.options import OptionError, check_number
 from accel.trained.processes import results
 from accel.trained.words import encode_words, joined, without_brackets
 from refimpl.trees import ActionType, Tree
@@ -51,8 +51,7 @@ def searched_trees(
         If the model gives no labelled trees, and as `encode_words` and `word_level_search`.
     """
     require(model, LABELLED_TREES)
-    if batch_size < 1:
-        raise ValueError(f"batch_size: {batch_size} is below 1")
+    check_number("batch_size", batch_size)
 
     def parsed(batch: Sequence[Sequence[str]]) -> list[list[tuple[tuple[int, ...], float]]]:
         tokens = [joined(encode_words(model, words)) for words in batch]

@@ -25,6 +25,7 @@ from accel.data.vocabularies.affixes import affixes_of
 from accel.models.transformer_grammars import span_parser
 from accel.trained.kinds import PROPOSALS, require
 from accel.trained.opening import Model
+from accel.trained.options import check_number
 from accel.trained.processes import results
 from accel.trained.words import as_in_trees, encode_words, without_brackets
 from refimpl.trees import Tree, words
@@ -124,8 +125,7 @@ def _of_batches(
     """Yield the trees of every sentence; `trees_of` takes a batch, its scores and the number of its first sentence."""
     require(model, PROPOSALS)
     for name, value in (("count", count), ("batch_size", batch_size)):
-        if value < 1:
-            raise ValueError(f"{name}: must be positive, is {value}")
+        check_number(name, value)
 
     def of_batch(start: int) -> list[list[Parse]]:
         chunk = enumerate(sentences[start : start + batch_size], start + 1)

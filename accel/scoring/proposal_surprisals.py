@@ -17,6 +17,7 @@ from accel.data.vocabularies.vocabulary import VocabularyError
 from accel.parsing.propose import propose
 from accel.scoring.prefix_tree import word_prefix_logps
 from accel.trained.opening import Model
+from accel.trained.options import check_number
 from accel.trained.words import before_sentence
 
 
@@ -42,8 +43,7 @@ def proposal_surprisals(
         As `accel.parsing.propose.propose` and `word_prefix_logps`; if every tree of a sentence has a label that the
         model does not have.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size: {batch_size} is below 1")
+    check_number("batch_size", batch_size)
     for start in range(0, len(sentences), batch_size):
         chunk = sentences[start : start + batch_size]
         ranked = propose(ops, parser, chunk, count, batch_size=batch_size)

@@ -134,8 +134,7 @@ def bits_of_words(
     if others:
         check_others(model, others, ensemble)
         search |= {"others": others, "ensemble": ensemble}
-    if batch_size < 1:
-        raise ValueError(f"batch_size: {batch_size} is below 1")
+    check_number("batch_size", batch_size)
     options = {"batch_size": batch_size, **search}
 
     def of_batch(batch: Sequence[Sequence[str]]) -> list[list[float]]:

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, offsets_of
+from accel.autodiff.arrays import Array, host, offsets_of
 from accel.data.files.progress import progress
 from accel.data.vocabularies.vocabulary import END_ID, START_ID
 from accel.models.encoder_decoder import model as encoder_decoder
@@ -92,8 +92,7 @@ def _candidates(xp: ModuleType, logp: Array, count: int) -> tuple[np.ndarray, np
     if not bool((logp <= 1e-6).all()):
         raise ValueError("advance: a log-probability is NaN or above 0")
     tokens = most_probable(xp, logp, count)
-    tokens, logps = (x.get() if hasattr(x, "get") else x for x in (tokens, xp.take_along_axis(logp, tokens, axis=1)))
-    return tokens, logps.astype(np.float64)
+    return host(tokens), host(xp.take_along_axis(logp, tokens, axis=1)).astype(np.float64)
 
 
 def _best(owners: np.ndarray, totals: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ from types import ModuleType
 import numpy as np
 
 from accel.autodiff.arrays import Array, host
+from accel.search.pools import log_softmax
 from accel.search.transformer_grammar_steps import State, Steps, no_actions
 from accel.trained.opening import Model
 
@@ -54,9 +55,7 @@ class EnsembleSteps:
         if count == 1:
             return logps[0]
         if not self._is_mixture:
-            mean = sum(logps[1:], logps[0]) / count
-            mean -= mean.max(axis=1, keepdims=True)
-            return mean - xp.log(xp.exp(mean).sum(axis=1, keepdims=True))
+            return log_softmax(xp, sum(logps[1:], logps[0]) / count)
         highest = logps[0]
         for of_model in logps[1:]:
             highest = xp.maximum(highest, of_model)

@@ -25,7 +25,8 @@ from accel.models.gpst.config import Config
 from accel.models.gpst.model import induced_trees
 from accel.models.passes import scoring
 from accel.search.lists import Lists, joined, lists, renumbered, taken
-from accel.search.pools import most_probable
+from accel.search.pools import log_softmax, most_probable
+from accel.search.rows import Rows
 
 COMP, START, GIVEN = -1, -2, -3
 """Actions that are no words. GIVEN is a composed node of a context, whose vector is already on top of the stack."""
@@ -64,8 +65,12 @@ class Steps:
         self.config, self._parameters = config, parameters
         self._f = scoring(ops, config, parameters)
         self._has_trees = config.model == "gpst"
-        self._rows: dict[str, Array] = {}  # vectors, keys and values, by name
-        self.size = self._room = 0  # rows in use, and rows that the arrays have
+        self._rows = Rows(self._f.tape.xp)  # vectors, keys and values
+
+    @property
+    def size(self) -> int:
+        """How many rows are in use."""
+        return self._rows.size
 
     def read(self, before: State, actions: np.ndarray, generates: np.ndarray) -> tuple[State, np.ndarray, Array]:
         """Return R states one action later, log p of COMP and GEN there [R, 2], and vectors for `word_logps` [G, d].
@@ -80,8 +85,7 @@ class Steps:
         if n_words.max() >= f.config.n_positions:
             limit = f"the model has {f.config.n_positions} positions: use fewer words"
             raise ValueError(f"context: {n_words.max()} words, but {limit}")
-        self.size += len(actions)
-        self._make_room()
+        self._rows.add(len(actions))
         x = tape.add(self._inputs(before, actions, numbers), embedding(tape, f.p["position"], xp.asarray(n_words)))
         h, action_logps, n_layers = self._types(x, numbers, states)
         indices = np.flatnonzero(generates)
@@ -111,9 +115,8 @@ class Steps:
         ends, bounds, vectors = induced_trees(self._f.tape.ops, self.config, self._parameters, *tokens)
         is_word = ends[:, 0] == ends[:, 1]
         rows = self.size - 1 + np.cumsum(~is_word)
-        self.size += len(ends) - len(ids)
-        self._make_room()
-        self._write("vector", rows[~is_word], vectors[xp.asarray(~is_word)])
+        composed = self._rows.add(len(ends) - len(ids))
+        self._rows.write("vector", composed, vectors[xp.asarray(~is_word)])
         actions = np.full(len(ends), GIVEN)
         actions[is_word] = ids
         starts = bounds[offsets_of(map(len, contexts))]
@@ -129,7 +132,7 @@ class Steps:
     def best_words(self, hidden: Array, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Return for every vector the most probable words, in rising order [G, count], and their log p."""
         xp, table = self._f.tape.xp, self._f.p["embedding"].value
-        logps = _log_softmax(xp, xp.matmul(hidden, table.T))
+        logps = log_softmax(xp, xp.matmul(hidden, table.T))
         words = most_probable(xp, logps, count)
         return host(words), host(xp.take_along_axis(logps, words, axis=1)).astype(np.float64)
 
@@ -138,9 +141,7 @@ class Steps:
         is_used = np.zeros(self.size, bool)
         for numbers in (states.path, states.stack):
             is_used[numbers.joined()] = True
-        places = self._f.tape.xp.asarray(np.flatnonzero(is_used))
-        self._rows = {name: rows[places] for name, rows in self._rows.items()}
-        self.size = self._room = len(places)
+        self._rows.keep(is_used)
         return State(*(renumbered(numbers, is_used) for numbers in states))
 
     def _through(self, actions: np.ndarray, rows: np.ndarray) -> tuple[State, int]:
@@ -172,7 +173,7 @@ class Steps:
             return x, np.tile([-np.inf, 0.0], (len(numbers), 1)), config.type_layers + config.token_layers
         h = self._layers("type", config.type_layers, x, numbers, states.path)
         logits = mlp(tape, f.p, "action", layer_norm(tape, f.p, "action_norm", h), 0.0, f.sites).value
-        return h, host(_log_softmax(tape.xp, logits)).astype(np.float64), config.token_layers
+        return h, host(log_softmax(tape.xp, logits)).astype(np.float64), config.token_layers
 
     def _inputs(self, before: State, actions: np.ndarray, numbers: np.ndarray) -> Variable:
         """Return what the type layers read [R, D]; write the vectors of words and of composed nodes into their rows."""
@@ -182,12 +183,12 @@ class Steps:
         if is_word.any():
             words = embedding(tape, f.p["embedding"], xp.asarray(actions[is_word].astype(np.int32)))
             if self._has_trees:
-                self._write("vector", numbers[is_word], linear(tape, f.p, "down", words, "down_bias").value)
+                self._rows.write("vector", numbers[is_word], linear(tape, f.p, "down", words, "down_bias").value)
             place[is_word] = 1 + np.arange(is_word.sum())
             rows.append(words)
         if is_comp.any() and f.config.surrogate:
             parts = np.concatenate([before.stack.last(2)[is_comp], before.stack.last()[is_comp]])
-            self._write("vector", numbers[is_comp], self._compose(self._rows["vector"][xp.asarray(parts)]))
+            self._rows.write("vector", numbers[is_comp], self._compose(self._rows["vector"][xp.asarray(parts)]))
         if is_node.any() and f.config.surrogate:
             which = np.where(is_comp, numbers, before.stack.last())[is_node]
             vectors = constant(self._rows["vector"][xp.asarray(which)])
@@ -221,7 +222,7 @@ class Steps:
         for layer in (f"{name}.{k}" for k in range(count)):
             h = layer_norm(tape, p, f"{layer}.attention_norm", x)
             for part in ("key", "value"):
-                self._write(f"{layer}.{part}", numbers, heads(f"{layer}.attention.{part}", h))
+                self._rows.write(f"{layer}.{part}", numbers, heads(f"{layer}.attention.{part}", h))
             query = heads(f"{layer}.attention.query", h)
             memory = [self._rows[f"{layer}.{part}"] for part in ("key", "value")]
             out = tape.ops.sparse_attention(query, *memory, zeros, zeros[0], zeros[0], *edges)[0]
@@ -230,24 +231,3 @@ class Steps:
             h = layer_norm(tape, p, f"{layer}.feed_forward_norm", x)
             x = tape.add(x, feed_forward(tape, p, f"{layer}.feed_forward", h, 0.0, f.sites))
         return x
-
-    def _write(self, name: str, numbers: np.ndarray, new: Array) -> None:
-        """Set the rows of these numbers under a name."""
-        xp = self._f.tape.xp
-        if name not in self._rows:
-            self._rows[name] = xp.zeros((self._room, *new.shape[1:]), new.dtype)
-        self._rows[name][xp.asarray(numbers)] = new
-
-    def _make_room(self) -> None:
-        """If the arrays have fewer rows than are in use, give them twice the number in use."""
-        if self.size > self._room:
-            more = 2 * self.size - self._room
-            for name, rows in self._rows.items():
-                unused = self._f.tape.xp.zeros((more, *rows.shape[1:]), rows.dtype)
-                self._rows[name] = self._f.tape.xp.concatenate([rows, unused])
-            self._room += more
-
-
-def _log_softmax(xp: ModuleType, logits: Array) -> Array:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return shifted - xp.log(xp.exp(shifted).sum(axis=1, keepdims=True))

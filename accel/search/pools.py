@@ -169,6 +169,13 @@ def bits(prefix_logps: Sequence[float]) -> list[float]:
     return [*(np.diff([0.0, *possible]) / -log(2)).tolist(), *[inf] * (len(prefix_logps) - len(possible))]
 
 
+def log_softmax(xp: ModuleType, logits: Array) -> Array:
+    """Return the log-probabilities of the logits of every row [R, V], which take their place."""
+    logits -= logits.max(axis=1, keepdims=True)
+    logits -= xp.log(xp.exp(logits).sum(axis=1, keepdims=True))
+    return logits
+
+
 def most_probable(xp: ModuleType, logps: Array, count: int) -> Array:
     """Return the numbers of the `count` most probable columns of every row, in rising order; of equal ones the first.
 

@@ -20,6 +20,8 @@ from accel.autodiff.tape import Tape
 from accel.autodiff.variables import Variable, constant
 from accel.models.transformer_grammars.config import Config
 from accel.search.lists import Lists, joined, lists, renumbered, taken
+from accel.search.pools import log_softmax
+from accel.search.rows import Rows
 from refimpl.trees import ActionType
 
 ONT, T, CNT1, CNT2 = ActionType
@@ -61,9 +63,13 @@ class Steps:
         self._groups = [self._heads_of(layer) for layer in range(config.n_layers)]
         self._has_context = config.memory == "shift" or any(False in groups for groups in self._groups)
         self._tables = self._relative_tables()
-        self._rows: dict[str, Array] = {}  # keys and values, by name
-        self._places = np.zeros(0, np.int64)  # of rows on a stack: depths or, with linear positions, positions
-        self.size = self._room = 0  # rows in use, and rows that the arrays have
+        self._rows = Rows(self._tape.xp)  # keys and values
+        self._places = Rows(np)  # of rows on a stack: depths or, with linear positions, positions
+
+    @property
+    def size(self) -> int:
+        """How many rows are in use."""
+        return self._rows.size
 
     def read(self, before: State, actions: np.ndarray) -> tuple[State, Array]:
         """Return the R states after one more action each, and the hidden states there [R, d], for `logps`.
@@ -73,9 +79,8 @@ class Steps:
         kinds, xp = self._types[actions], self._tape.xp
         composing = np.flatnonzero((kinds == CNT1) & self._has_stack)  # these are read twice, first to compose
         first, count = len(composing), len(composing) + len(actions)
-        numbers = np.arange(self.size, self.size + count, dtype=np.int32)
-        self.size += count
-        self._make_room()
+        numbers = self._rows.add(count)
+        self._places.add(count)
         edges = {}
         if self._has_stack:
             closing = taken(before, composing)
@@ -109,9 +114,7 @@ class Steps:
         xp, p = self._tape.xp, self._p
         logits = xp.matmul(hidden, p["embedding"].value.T)
         logits += p["output_bias"].value
-        logits -= logits.max(axis=1, keepdims=True)
-        logits -= xp.log(xp.exp(logits).sum(axis=1, keepdims=True))
-        return logits
+        return log_softmax(xp, logits)
 
     def keep(self, states: State) -> State:
         """Delete all rows that these states do not use, and return the states with the new numbers of their rows."""
@@ -119,10 +122,8 @@ class Steps:
         for numbers in (states.context, states.stack):
             is_used[numbers.joined()] = True
         is_used = is_used[:LOST]
-        places = np.flatnonzero(is_used)
-        self._rows = {name: rows[self._tape.xp.asarray(places)] for name, rows in self._rows.items()}
-        self._places = self._places[places]
-        self.size = self._room = len(places)
+        for rows in (self._rows, self._places):
+            rows.keep(is_used)
         return states._replace(context=renumbered(states.context, is_used), stack=renumbered(states.stack, is_used))
 
     def _after(self, state: State, kinds: np.ndarray, rows: np.ndarray) -> tuple[State, dict[bool, Edges]]:
@@ -145,7 +146,7 @@ class Steps:
             raise ValueError(f"position {position[wrong[0]]}: CNT1 closes no open non-terminal")
         begins = np.where(closes, opens.last(), 0)
         places = position if self.config.positions == "linear" else opens.sizes - closes
-        self._places[rows] = places
+        self._places.write("", rows, places)
         edges[True] = self._stack_edges(stack.longer(rows), begins, places)
         stack = Lists(stack.values, np.where(closes, begins, stack.sizes)).longer(rows, kinds != CNT2)
         opens = opens.shorter(closes).longer(stack.sizes - 1, kinds == ONT)
@@ -173,7 +174,7 @@ class Steps:
         """Return the edges of the heads that follow the STACK/COMPOSE rules, to the stack's rows from `begins` on."""
         is_seen = stack.where() & (stack.values != LOST) & (np.arange(stack.values.shape[1]) >= begins[:, None])
         rows, sizes = stack.values[is_seen], is_seen.sum(axis=1)
-        relative = np.repeat(places, sizes) - self._places[rows]
+        relative = np.repeat(places, sizes) - self._places[""][rows]
         if self.config.positions == "depth":
             low, high = self.config.relative_min, self.config.relative_max
             relative = relative.clip(low, high) - low
@@ -232,8 +233,8 @@ class Steps:
             out = self._split(linear(tape, p, f"{prefix}.query", asking))
             for restricted, heads in self._groups[layer].items():
                 part = f"{prefix}.{restricted}"
-                memory = [self._write(f"{part}.key", new, keys[:, heads]),
-                          self._write(f"{part}.value", new, values[:, heads])]  # fmt: skip
+                memory = [self._rows.write(f"{part}.key", new, keys[:, heads]),
+                          self._rows.write(f"{part}.value", new, values[:, heads])]  # fmt: skip
                 biases = [p[f"{prefix}.{bias}"].value[heads] for bias in ("content_bias", "position_bias")]
                 inputs = out[:, heads], *memory, self._tables[part], *biases, *edges[restricted]
                 out[:, heads] = tape.ops.sparse_attention(*inputs)[0]
@@ -242,23 +243,6 @@ class Steps:
         h = layer_norm(tape, p, f"layers.{layer}.attention_norm", tape.add(h, constant(attended)))
         output = feed_forward(tape, p, f"layers.{layer}.feed_forward", h, 0.0, DropoutSites(None))
         return layer_norm(tape, p, f"layers.{layer}.feed_forward_norm", tape.add(h, output))
-
-    def _write(self, name: str, new: slice, rows: Array) -> Array:
-        """Set the new rows of the array of that name, and return the whole array."""
-        if name not in self._rows:
-            self._rows[name] = self._tape.xp.zeros((self._room, *rows.shape[1:]), rows.dtype)
-        self._rows[name][new] = rows
-        return self._rows[name]
-
-    def _make_room(self) -> None:
-        """If the arrays have fewer rows than are in use, give them twice the number in use."""
-        if self.size > self._room:
-            more = 2 * self.size - self._room
-            for name, rows in self._rows.items():
-                unused = self._tape.xp.zeros((more, *rows.shape[1:]), rows.dtype)
-                self._rows[name] = self._tape.xp.concatenate([rows, unused])
-            self._places = np.append(self._places, np.zeros(more, np.int64))
-            self._room += more
 
 
 def _replaced(state: State, places: np.ndarray, new: State) -> State:

@@ -22,6 +22,7 @@ from accel.search.pools import Actions, Limits, Parses, Pool, Step, bits, draw
 from accel.search.tree_actions import TreeActions
 from accel.trained.kinds import CONTEXTS, GPST_TREES, LABELLED_TREES, can, require
 from accel.trained.opening import Model
+from accel.trained.options import check_number
 
 
 def limits_of(beam: int = 100, word_beam: int | None = None, fast_track: int | None = None, **most: Any) -> Limits:
@@ -127,8 +128,7 @@ def surprisals(
     Spec: WS-3, WS-7. They follow from sums over the hypotheses of `word_level_search`, with the same errors, and are
     infinite from the first word on that no hypothesis can reach.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size: {batch_size} is below 1")
+    check_number("batch_size", batch_size)
     for start in range(0, len(sentences), batch_size):
         chunk = slice(start, start + batch_size)
         of_chunk = None if contexts is None else contexts[chunk]

@@ -102,7 +102,7 @@ def test_ways_to_parse() -> None:
         spans_of(cpu, model, sentences, "upwards")
     for mode in ("inside", "parser", "left-to-right"):
         assert list(spans_of(cpu, model, [], mode)) == []
-        with pytest.raises(ValueError, match="batch_size: 0 is below 1"):
+        with pytest.raises(ValueError, match="batch_size 0: at least 1 is needed"):
             next(spans_of(cpu, model, sentences, mode, batch_size=0))
 
 

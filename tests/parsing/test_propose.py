@@ -93,7 +93,7 @@ def _plain(parser: Model) -> dict[str, np.ndarray]:
     [
         ([["a"], []], 3, "sentence 2: an empty sentence"),
         ([["a"]] * 20 + [["a"] * 31], 3, "sentence 21: 31 words, more than the parser reads, 30"),
-        ([["a"]], 0, "count: must be positive, is 0"),
+        ([["a"]], 0, "count 0: at least 1 is needed"),
     ],
 )
 def test_mistakes_are_named(parser: Model, sentences: Any, count: int, message: str) -> None:

@@ -203,7 +203,10 @@ def spoiled(value: float) -> Model:
             lambda: word_level_search(CPU, model_of(), [[2, END_ID]], Limits(3)),
             "sentence 0: word 1 is 1, not a terminal",
         ),
-        (lambda: next(surprisals(CPU, model_of(), [[2]], Limits(3), batch_size=0)), "batch_size: 0 is below 1"),
+        (
+            lambda: next(surprisals(CPU, model_of(), [[2]], Limits(3), batch_size=0)),
+            "batch_size 0: at least 1 is needed",
+        ),
         (lambda: next(sample(CPU, model_of(), Limits(3), seed=0, prefix=[99])), "prefix: word 0 is 99"),
         (
             lambda: word_level_search(CPU, pieces_model(), [PIECES.encode_words(["dogs"])[1:]], Limits(3)),

@@ -21,6 +21,7 @@ from accel.parsing.gpst import left_to_right_spans
 from accel.search import gpst_steps
 from accel.search.gpst_steps import COMP, START, no_actions
 from accel.search.lists import taken
+from accel.search.pools import log_softmax
 from accel.search.word_level import Limits, limits_of, sample, surprisals, word_level_search
 from accel.verify.strategies import seeds
 from refimpl.brute import binary_trees
@@ -250,5 +251,5 @@ def test_usual_limits_are_shares_of_the_beam() -> None:
 def test_great_logits_have_log_probabilities(backend: ModuleType) -> None:
     """The exponentials of such logits are infinite."""
     logits = backend.xp.asarray([[2000.0, 0.0, -2000.0]], dtype=np.float32)
-    logps = host(gpst_steps._log_softmax(backend.xp, logits))
+    logps = host(log_softmax(backend.xp, logits))
     np.testing.assert_array_equal(logps, [[0.0, -2000.0, -4000.0]])
