@@ -26,7 +26,7 @@ import numpy as np
 from accel import PRECISIONS, cli
 from accel.cuda.support.factors import DROPPED
 from accel.tasks.numbers import at_least
-from accel.training.loop import METRICS
+from accel.training.run import METRICS
 from accel.verify.cuda_host.cublaslt import rounded
 
 Curve = dict[int, float]  # step -> validation loss

@@ -29,7 +29,8 @@ import numpy as np
 from accel import cli
 from accel.tasks.numbers import at_least
 from accel.training.directory import write_text
-from accel.training.loop import METRICS, NonFiniteLoss, TrainingError
+from accel.training.run import METRICS, TrainingError
+from accel.training.step import NonFiniteLoss
 from examples.program import run_program
 from examples.provenance import commit, machine
 

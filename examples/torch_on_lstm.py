@@ -25,8 +25,9 @@ from accel.data.vocabularies.words import build_words
 from accel.models.fasttrees import language_model
 from accel.tasks.numbers import at_least
 from accel.torch import OnLstm
-from accel.training.loop import METRICS, train
+from accel.training.loop import train
 from accel.training.metrics import read_metrics
+from accel.training.run import METRICS
 from accel.training.settings import TrainingConfig
 from examples.program import run_program
 from refimpl.trees import words

@@ -47,9 +47,9 @@ from accel.training.directory import (
     write_text,
 )
 from accel.training.lock import locked
-from accel.training.loop import TrainingError, train
+from accel.training.loop import train
 from accel.training.memory import keep_freed_memory
-from accel.training.run import BEST, NEWEST, on_any_rank
+from accel.training.run import BEST, NEWEST, TrainingError, on_any_rank
 from accel.training.signals import Stopped, raised
 
 LENGTHS = ("steps", "epochs", "tokens")  # the options for the length of a training

@@ -93,7 +93,7 @@ from accel.cuda.support.columns import unsummed
 from accel.cuda.support.copies import copy_all
 from accel.cuda.support.cublaslt import MOST_ALIGNED
 from accel.cuda.support.factors import factor, factors, narrowed_once
-from accel.cuda.support.graphs import Inputs, captured, graph_bytes, padded_size, wants_graphs
+from accel.cuda.support.graphs import Inputs, captured, free_graph_memory, graph_bytes, padded_size, wants_graphs
 from accel.cuda.support.known import noted, place_of, sent
 from accel.cuda.support.seeds import in_memory as seeds_in_memory
 from accel.cuda.support.streams import own_stream, received

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from accel.training.run import Graphs, Run, TrainingError, tokens_of
 
 SITES = 4096  # places of dropout in a step
 PLAIN = int | float | str | bool | None
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,17 @@ def numbers_by_graph(run: Run, parts: list[Any], rate: float) -> list[float] | N
     loss, norm, *firsts = graph.results.tolist()
     graph.checks.raise_first(firsts)
     return [loss, float(batch.n_labels), float(tokens_of(batch)), norm]
+
+
+def with_room(run: Run, compute: Callable[[], T]) -> T:
+    """Return what `compute` returns; while the device lacks memory for it, forget graphs, which have a lot."""
+    while True:
+        try:
+            return compute()
+        except MemoryError:
+            if run.graphs is None or not run.graphs.graphs:
+                raise
+        forget_oldest(run.ops, run.graphs)  # here, no traceback holds the arrays of the attempt
 
 
 def forget_oldest(ops: ModuleType, graphs: Graphs) -> None:

@@ -24,7 +24,7 @@ from accel.training import optimizer
 from accel.training.checkpoint import Checkpoint
 from accel.training.communicator import Communicator, serial
 from accel.training.directory import require_checkpoint
-from accel.training.graphs import new_graphs
+from accel.training.graphs import new_graphs, with_room
 from accel.training.memory import greatest
 from accel.training.metrics import open_metrics
 from accel.training.run import (
@@ -48,10 +48,6 @@ from accel.training.signals import Stopped, noted
 from accel.training.step import NonFiniteLoss, divergence_named, make_step
 from accel.training.subnormals import as_zeros
 
-__all__ = [
-    "BEST", "METRICS", "NEWEST", "Batches", "Measure", "NonFiniteLoss", "Stopped", "TrainingConfig", "TrainingError",
-    "train",
-]  # fmt: skip
 STOPPING = "grove: stopping after this step, which is saved; once more stops at once"
 
 
@@ -209,7 +205,7 @@ def _train(
             line = make_step(run, batch)
             is_last = run.step == training.steps
             if validation is not None and (is_last or run.step % training.validate_every == 0):
-                line |= _validate(run, validation(), measure, directory)
+                line |= _validate(run, validation, measure, directory)
                 is_last = is_last or run.has_ended()
             with named(str(directory / METRICS)):
                 metrics.write(json.dumps(line) + "\n")
@@ -229,16 +225,19 @@ def _train(
     return line
 
 
-def _validate(run: Run, batches: Iterable[Any], measure: Measure | None, directory: Path) -> dict[str, float]:
+def _validate(
+    run: Run, batches: Callable[[], Iterable[Any]], measure: Measure | None, directory: Path
+) -> dict[str, float]:
     """Return the results on the validation data; save the best parameters, and start averaging if the loss stalls."""
+    model = run.ops, run.model, run.config, run.parameters_to_use()
     with divergence_named(run, run.step):
-        results = evaluate(run.ops, run.model, run.config, run.parameters_to_use(), batches, run.communicator)
+        results = with_room(run, lambda: evaluate(*model, batches(), run.communicator))
     if not isfinite(results["loss"]):
         loss = results["loss"]
         raise NonFiniteLoss(f"step {run.step}: validation loss {loss}: stopped; {run.kept()}")
     if measure is not None:
         with divergence_named(run, run.step):
-            results[measure.name] = _of_rank_0(run, measure.of(run.parameters_to_use()))
+            results[measure.name] = _of_rank_0(run, with_room(run, lambda: measure.of(run.parameters_to_use())))
     result, highest = results[run.training.select], run.training.select != "loss"
     line = {f"validation_{name}": value for name, value in results.items()}
     if run.best is None or (result > run.best if highest else result < run.best):

@@ -26,9 +26,10 @@ def keep_freed_memory() -> bool:
 
 
 def free_unused(ops: ModuleType) -> None:
-    """Let a GPU's memory that no array uses go back from CuPy's pool to the GPU, where other pools can have it."""
+    """Let a GPU's memory that no array uses go back from CuPy's pools to the GPU, where other pools can have it."""
     gc.collect()
     if hasattr(ops.xp, "get_default_memory_pool"):
+        ops.free_graph_memory()
         ops.xp.get_default_memory_pool().free_all_blocks()
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from accel.autodiff.arrays import Array
 from accel.training import optimizer
 from accel.training.gradient import differentiate
-from accel.training.graphs import forget_oldest, numbers_by_graph
+from accel.training.graphs import numbers_by_graph, with_room
 from accel.training.run import Run, TrainingError
 
 NOT_FINITE = re.compile(r"\bNaN\b")  # in operations' errors; a batch is always finite: the training has diverged
@@ -92,21 +92,10 @@ def _computed(run: Run, parts: list[Any], rate: float) -> list[float]:
     """Change the parameters; return the batch's loss, its numbers of labels and tokens, and the gradient's norm."""
     with nullcontext() if run.ops.xp is np else run.ops.deferred_checks() as checks:
         with run.ops.narrowed_once(run.vector) if hasattr(run.ops, "narrowed_once") else nullcontext():
-            loss, labels, tokens = _differentiated(run, parts)
+            loss, labels, tokens = with_room(run, lambda: differentiate(run, parts))
         norm, factor = optimizer.clipped(run.ops, run.gradient, labels, run.training.clip_norm)
         optimizer.update(run.ops, run.optimizer, run.vector, run.gradient, rate, factor)
         return _numbers(run.ops, (loss, labels, tokens, norm), checks)
-
-
-def _differentiated(run: Run, parts: list[Any]) -> tuple[Array | float, Array | float, Array | float]:
-    """Return what `differentiate` returns; while the device lacks memory for it, forget graphs, which have a lot."""
-    while True:
-        try:
-            return differentiate(run, parts)
-        except MemoryError:
-            if run.graphs is None or not run.graphs.graphs:
-                raise
-        forget_oldest(run.ops, run.graphs)  # here, no traceback holds the arrays of the attempt
 
 
 def _numbers(ops: ModuleType, values: Sequence[Array | float], checks: Any) -> list[float]:

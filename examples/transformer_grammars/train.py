@@ -29,8 +29,10 @@ from accel.tasks.numbers import at_least
 from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
 from accel.training.directory import VOCABULARY, digest, save_settings, write_text
-from accel.training.loop import METRICS, TrainingConfig, train
+from accel.training.loop import train
 from accel.training.metrics import read_metrics
+from accel.training.run import METRICS
+from accel.training.settings import TrainingConfig
 from examples import markdown
 from examples.program import run_program
 from examples.provenance import digests

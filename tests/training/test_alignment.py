@@ -14,8 +14,8 @@ from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import run as runs
 from accel.training.checkpoint import Checkpoint, load
 from accel.training.communicator import serial
-from accel.training.loop import TrainingConfig
 from accel.training.run import NEWEST
+from accel.training.settings import TrainingConfig
 from tests.fixtures.stand_in_gpu import host_backend
 from tests.fixtures.toy_run import CONFIG, SURE, TRAINING, metrics, run
 

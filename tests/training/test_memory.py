@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
 from types import SimpleNamespace
 from weakref import WeakKeyDictionary
 
@@ -15,7 +15,7 @@ import pytest
 from accel import cpu
 from accel.cuda import device
 from accel.cuda.support import graphs
-from accel.training.memory import greatest
+from accel.training.memory import free_unused, greatest
 
 FAULTS = """
 import resource
@@ -43,20 +43,79 @@ def test_freed_memory_is_used_again() -> None:
     assert faults[True] < 10 < faults[False], faults
 
 
-def test_the_memory_of_graphs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each graph has its own memory pool; the next graph takes over the pool of a deleted graph."""
-    sizes, stream = iter((3 * 10**9, 10**9, 2 * 10**9)), SimpleNamespace()
-    stream.begin_capture, stream.end_capture = lambda: None, lambda: None
-    pools = SimpleNamespace(
-        MemoryPool=lambda: SimpleNamespace(malloc=None, total_bytes=partial(next, sizes)),
-        using_allocator=lambda malloc: nullcontext(), get_current_stream=lambda: stream,
+class Pool:
+    """A memory pool of CuPy: memory that arrays no longer use stays in it, also when the pool itself goes."""
+
+    gpu = 0  # bytes that pools hold of it
+
+    def __init__(self) -> None:
+        self.used, self.free = 0, 0
+
+    def malloc(self, size: int) -> int:
+        Pool.gpu += size
+        self.used += size
+        return size
+
+    def release(self, size: int) -> None:
+        self.used, self.free = self.used - size, self.free + size
+
+    def total_bytes(self) -> int:
+        return self.used + self.free
+
+    def free_all_blocks(self) -> None:
+        Pool.gpu -= self.free
+        self.free = 0
+
+
+@pytest.fixture
+def of_pools(monkeypatch: pytest.MonkeyPatch) -> tuple[list[Pool], SimpleNamespace]:
+    """Return the pools of graphs as they are made, and a stand-in for CuPy with one GB in its own pool."""
+    stream, pools = SimpleNamespace(begin_capture=lambda: None, end_capture=lambda: None), list[Pool]()
+    cuda = SimpleNamespace(
+        MemoryPool=lambda: pools.append(Pool()) or pools[-1], get_current_stream=lambda: stream,
+        using_allocator=lambda malloc: nullcontext(),
     )  # fmt: skip
-    xp = SimpleNamespace(cuda=pools, get_default_memory_pool=lambda: SimpleNamespace(total_bytes=lambda: 10**9))
+    own = SimpleNamespace(total_bytes=lambda: 10**9, free_all_blocks=lambda: None)
+    xp = SimpleNamespace(cuda=cuda, get_default_memory_pool=lambda: own)
     monkeypatch.setattr(device, "xp", lambda: xp)
+    monkeypatch.setattr(Pool, "gpu", 0)
     monkeypatch.setattr(graphs, "_most_bytes", 0)
     monkeypatch.setattr(graphs, "_pools", WeakKeyDictionary())
-    replays = [graphs.captured_by_cupy(list)[1] for _ in range(2)]
-    del replays[0]
-    replays.append(graphs.captured_by_cupy(list)[1])
-    ops = SimpleNamespace(xp=xp, graph_bytes=graphs.graph_bytes)
+    monkeypatch.setattr(graphs, "_left", [])
+    return pools, xp
+
+
+def test_memory_of_graphs_counts_and_goes_back(of_pools: tuple[list[Pool], SimpleNamespace]) -> None:
+    """What a deleted graph leaves in its pool goes back at the next capture, but not an array that is still used."""
+    pools, xp = of_pools
+
+    def capture(size: int) -> Callable[[], None]:
+        return graphs.captured_by_cupy(lambda: (pools[-1].malloc(size), pools[-1].malloc(1)))[1]
+
+    replays = [capture(3 * 10**9), capture(10**9)]
+    ops = SimpleNamespace(xp=xp, graph_bytes=graphs.graph_bytes, free_graph_memory=graphs.free_graph_memory)
     assert greatest(ops).endswith("5 GB on the GPU") and "GPU" not in greatest(cpu)
+    del replays[0]
+    pools[0].release(3 * 10**9)
+    replays.append(capture(2 * 10**9))
+    assert Pool.gpu == 3 * 10**9 + 3 and graphs.graph_bytes() == 4 * 10**9 + 2
+    pools[0].release(1)
+    free_unused(ops)
+    assert Pool.gpu == 3 * 10**9 + 2 and graphs._left == []
+
+
+def test_a_capture_without_memory_gives_back_what_it_had(of_pools: tuple[list[Pool], SimpleNamespace]) -> None:
+    pools, xp = of_pools
+
+    class LacksMemory(RuntimeError):
+        status = 2
+
+    def work() -> None:
+        pools[-1].malloc(10**9)
+        raise LacksMemory
+
+    with pytest.raises(MemoryError, match="no memory for a graph"):
+        graphs.captured_by_cupy(work)
+    pools[0].release(10**9)
+    free_unused(SimpleNamespace(xp=xp, free_graph_memory=graphs.free_graph_memory))
+    assert Pool.gpu == 0

@@ -6,8 +6,9 @@ A replay does the same with the same memory. Whatever changes from step to step 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 
@@ -20,7 +21,10 @@ NUMBER = np.dtype(np.float64).itemsize
 SMALLEST = 32  # numbers: padded sizes are multiples of it
 SIZES = 8  # padded sizes from one power of two to the next, at most
 
-_pools: WeakKeyDictionary[Callable[[], None], int] = WeakKeyDictionary()  # bytes of each graph, by its replay
+OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
+
+_pools: WeakKeyDictionary[Callable[[], None], Any] = WeakKeyDictionary()  # the memory of each graph, by its replay
+_left: list[Any] = []  # pools of graphs that are gone, until all their memory is free: see `free_graph_memory`
 _most_bytes = 0
 
 
@@ -69,26 +73,53 @@ def captured(work: Callable[[], T]) -> tuple[T, Callable[[], None]]:
 
 def captured_by_cupy(work: Callable[[], T]) -> tuple[T, Callable[[], None]]:
     """Capture the current stream of CuPy. Memory that `work` frees stays in the graph's pool: replays use it again."""
-    cuda, stream = device.xp().cuda, current()
+    free_graph_memory()
+    cuda = device.xp().cuda
     pool = cuda.MemoryPool()
-    with cuda.using_allocator(pool.malloc):
-        stream.begin_capture()
-        try:
-            result = work()
-        finally:
-            graph = stream.end_capture()
+    try:
+        with cuda.using_allocator(pool.malloc):
+            result, graph = _captured(work)
+    except BaseException as error:
+        _left.append(pool)
+        if getattr(error, "status", None) == OUT_OF_MEMORY:
+            raise MemoryError(f"no memory for a graph: {error}") from error
+        raise
 
-    def replay(pool: Any = pool) -> None:
+    def replay() -> None:
         graph.launch(current())
 
-    _note_bytes(replay, pool.total_bytes())
+    finalize(replay, _left.append, pool).atexit = False
+    _pools[replay] = pool
+    _note_bytes()
     return result, replay
 
 
-def _note_bytes(replay: Callable[[], None], size: int) -> None:
+def _captured(work: Callable[[], T]) -> tuple[T, Any]:
+    """Return what `work` returns, and the graph of what it launches."""
+    stream = current()
+    stream.begin_capture()
+    try:
+        result = work()
+    except BaseException:
+        with suppress(Exception):  # the error of `work` says more
+            stream.end_capture()
+        raise
+    return result, stream.end_capture()
+
+
+def free_graph_memory() -> None:
+    """Give memory of graphs that are gone back to the GPU, except that of arrays which are still used.
+
+    CuPy does not do it: what is free in a pool stays allocated when the pool goes.
+    """
+    for pool in _left:
+        pool.free_all_blocks()
+    _left[:] = [pool for pool in _left if pool.total_bytes()]
+
+
+def _note_bytes() -> None:
     global _most_bytes
-    _pools[replay] = size
-    _most_bytes = max(_most_bytes, sum(_pools.values()))
+    _most_bytes = max(_most_bytes, sum(pool.total_bytes() for pool in (*_pools.values(), *_left)))
 
 
 def graph_bytes() -> int:

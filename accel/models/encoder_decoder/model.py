@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.autodiff.arrays import Array, host
+from accel.autodiff.arrays import Array, host, on_device
 from accel.autodiff.layers import (
     DropoutSites,
     cross_entropy,
@@ -149,7 +149,8 @@ def _memory(f: _Layers, encoded: Variable, offsets: Array) -> tuple[Variable, Ar
     config = f.config
     if config.chart == "none":
         return encoded, offsets
-    return _nodes(f, encoded, offsets), chart.node_offsets(f.tape.xp, offsets, config.max_height or None)
+    starts = {"nodes": chart.node_offsets(np, host(offsets), config.max_height or None)}
+    return _nodes(f, encoded, offsets), on_device(f.tape.ops, starts)["nodes"]
 
 
 def _nodes(f: _Layers, encoded: Variable, offsets: Array) -> Variable:

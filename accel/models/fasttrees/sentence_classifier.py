@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from accel.autodiff.arrays import Array
+from accel.autodiff.arrays import Array, fact
 from accel.autodiff.layers import cross_entropy, dropout, embedding, project
 from accel.autodiff.tape import Tape
 from accel.autodiff.variables import Variable
@@ -185,7 +185,8 @@ def _hidden(f: Pass, batch: Any) -> Variable:
 def _largest(tape: Tape, h: Variable, offsets: Array) -> Variable:
     """Return the greatest value of every unit in each sentence [S, H]; of equal values the first gets the gradient."""
     xp, lengths, units = tape.xp, offsets[1:] - offsets[:-1], tape.xp.arange(h.value.shape[1])
-    steps = xp.minimum(xp.arange(int(lengths.max())), lengths[:, None] - 1)  # [S, L], the last step is repeated
+    longest = fact(lambda starts: int(np.diff(starts).max()), offsets)
+    steps = xp.minimum(xp.arange(longest), lengths[:, None] - 1)  # [S, L], the last step is repeated
     rows = offsets[:-1, None] + steps
     largest_rows = xp.take_along_axis(rows, h.value[rows].argmax(axis=1), axis=1)  # [S, H]
 
