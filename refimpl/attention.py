@@ -41,11 +41,11 @@ def sparse_attention(
     _check_rows("keys", keys, n_queries, len(k))
     _check_rows("relative", relative, n_queries, len(r))
     out, lse = np.zeros_like(q), np.full((n_queries, n_heads), -np.inf, dtype=q.dtype)
-    for i in range(n_queries):
+    for i, multipliers in zip(range(n_queries), [None] * n_queries if keep is None else keep, strict=True):
         if len(relative[i]) != len(keys[i]):
             raise ValueError(f"relative: query {i} has {len(relative[i])} rows for {len(keys[i])} keys")
-        if keep is not None:
-            check_shape(f"keep: query {i}", keep[i], len(keys[i]), n_heads)
+        if multipliers is not None:
+            check_shape(f"keep: query {i}", multipliers, len(keys[i]), n_heads)
         if len(keys[i]) == 0:
             continue
         for h in range(n_heads):
@@ -54,8 +54,8 @@ def sparse_attention(
             scores = (content + position) / math.sqrt(d_head)
             exponentials = np.exp(scores - scores.max())
             weights = exponentials / exponentials.sum()
-            if keep is not None:
-                weights = weights * keep[i][:, h]
+            if multipliers is not None:
+                weights = weights * multipliers[:, h]
             out[i, h] = weights @ v[keys[i], h]
             lse[i, h] = scores.max() + np.log(exponentials.sum())
     return out, lse

@@ -42,8 +42,7 @@ def gelu(x: Float) -> Float:
     >>> gelu(np.array([-100.0, 0.0, 100.0])).tolist()
     [-0.0, 0.0, 100.0]
     """
-    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-    return np.asarray(0.5 * x * (1 + np.tanh(inner)))
+    return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
 
 
 def bias_gelu(x: Float, bias: Float) -> Float:

@@ -88,5 +88,4 @@ def gumbel(numbers: Int, seed: int) -> Float:
     >>> gumbel(np.array([0, 1]), 0).round(4).tolist(), gumbel(np.array([1]), 0).round(4).tolist()
     ([2.0868, 0.1739], [0.1739])
     """
-    u = [((random_bits(int(i), seed) >> 12) + 0.5) / 2**52 for i in numbers]
-    return np.asarray(-np.log(-np.log(np.array(u))))
+    return np.asarray(-np.log(-np.log([((random_bits(int(i), seed) >> 12) + 0.5) / 2**52 for i in numbers])))

@@ -144,7 +144,7 @@ def word_level_search(
     n_words : int, at most the words of the model's sentence, if it has one
     complete : after the last word go on until the trees are complete
     sync : False: compare hypotheses after every action only, not after every word
-    -> at most b_w hypotheses; [n] float, nats, empty without `sync`
+    -> at most b_w hypotheses; [n] float, nats, empty without `sync`; after a text's end its own probability stays
     Raises ValueError if there are no words, a log-probability is NaN or above 0 (by more than 1e-6, for rounding), or
     nothing is possible.
 

@@ -135,8 +135,8 @@ def _check_options(options: argparse.Namespace) -> None:
 
 def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:
     """Return a member for each checkpoint and each way in which it finds trees; members of one row are neighbours."""
-    given = {name: getattr(options, name) for name in ("layers", "split", "modes", "beam", "max_height")}
-    parsing = given | {name: given[name] or value for name, value in DEFAULTS.items()}
+    request = {name: getattr(options, name) for name in ("layers", "split", "modes", "beam", "max_height")}
+    parsing = request | {name: request[name] or value for name, value in DEFAULTS.items()}
     members, of_name = list[Member](), dict[str, list[Model]]()
     for text in options.checkpoint:
         name, path = named(text)
@@ -153,9 +153,9 @@ def _members(ops: ModuleType, options: argparse.Namespace) -> list[Member]:
         ("max_height", FULL_CHARTS, "a Treeformer"),
         ("modes", GPST_TREES, "a GPST"), ("beam", GPST_TREES, "a GPST"),
     ):  # fmt: skip
-        if given[name] is not None and not any(can(member.model, ability) for member in members):
+        if request[name] is not None and not any(can(member.model, ability) for member in members):
             raise OptionError(name, f"is for {kinds}, and none is given: leave it out")
-    if given["beam"] is not None and MODES[-1] not in parsing["modes"]:
+    if request["beam"] is not None and MODES[-1] not in parsing["modes"]:
         raise OptionError("beam", f"is for the mode {MODES[-1]}: add it to --modes, or leave --beam out")
     order = list(dict.fromkeys(member.title for member in members))
     return sorted(members, key=lambda member: order.index(member.title))

@@ -78,7 +78,7 @@ class Means:
 
 
 def circuit_of(suite: str) -> str | None:
-    """Return the circuit of a suite, or None.
+    """Return the circuit of a suite, or None. Spec: SYN-2.
 
     Examples
     --------
@@ -90,13 +90,13 @@ def circuit_of(suite: str) -> str | None:
 
 
 def accuracy(judged: Iterable[Outcome]) -> float | None:
-    """Return the share of right items among those that were not skipped; None if all were skipped."""
+    """Return the share of right items among those that were not skipped; None if all were skipped. Spec: SYN-2."""
     right = [outcome.predictions[0] for outcome in judged if not outcome.skipped]
     return fmean(right) if right else None
 
 
 def chance(suite: Suite, draws: int = 20_000) -> float:
-    """Return the accuracy of chance on a suite: how often its first prediction holds for random surprisals.
+    """Return the accuracy of chance on a suite: how often its prediction holds for random surprisals. Spec: SYN-2.
 
     The sums of all regions are independent and normally distributed. The draws are the same every time; one half of
     them are the other half with all signs changed, so that a single comparison of sums holds in exactly half of them.
@@ -110,7 +110,7 @@ def chance(suite: Suite, draws: int = 20_000) -> float:
 
 
 def means(accuracies: Mapping[str, float | None], leave_out: Sequence[str] = ()) -> Means:
-    """Return the means over suites; suites without an accuracy and those in `leave_out` do not count."""
+    """Return the means over suites; suites without an accuracy and those in `leave_out` do not count. Spec: SYN-2."""
     suites = {name: part for name, part in accuracies.items() if part is not None and name not in leave_out}
     members = {circuit: [suites[name] for name in suites if circuit_of(name) == circuit] for circuit in CIRCUITS}
     circuits = {circuit: fmean(parts) for circuit, parts in members.items() if parts}
@@ -123,7 +123,9 @@ def means(accuracies: Mapping[str, float | None], leave_out: Sequence[str] = ())
 
 
 def read_results(path: str | Path) -> dict[str, dict[str, list[Outcome]]]:
-    """Return the published results of a file, per model and suite: lines of model, suite, item and True or False.
+    """Return the published results of a file, per model and suite. Spec: SYN-2.
+
+    After the header every line has a model, a suite, an item, and True or False.
 
     Raises
     ------
@@ -164,7 +166,7 @@ def suite_outcomes(
     progress: Progress = lambda bits, count: bits,
     **search: Any,
 ) -> dict[str, list[Outcome]]:
-    """Return for every suite the outcomes of its items.
+    """Return for every suite the outcomes of its items. Spec: SYN-1.
 
     Parameters
     ----------
@@ -201,7 +203,7 @@ def suite_outcomes(
 
 
 def unknown_words(model: Model, suites: Iterable[Suite], lower: bool = False) -> tuple[int, int]:
-    """Return how many words of the readable items are unknown to the model, and how many words they have."""
+    """Return how many words of readable items are unknown to the model, and how many there are. Spec: SYN-1."""
     unknown = count = 0
     for item in (item for suite in suites for item in suite.items if not _reason(model, item, lower)):
         for regions in item.conditions.values():

@@ -107,6 +107,8 @@ def decoded(key: str, x: Any, module: str) -> Any:
         return Inside(by_span(x["vectors"]), {}, {}, {})
     if key == "model" and isinstance(x, dict):
         return search_model(**x)
+    if key == "accuracies":
+        return x
     if key == "limits":
         return Limits(**x)
     if key == "sentences":

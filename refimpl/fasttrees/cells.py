@@ -18,8 +18,8 @@ def parameter_shapes(
 
     cell_type : in `CELLS`; input_size, hidden_size, chunk_size, kernel_size : int, D, H, C, taps of the convolution.
     convolved : "gates", the first 2n features of the input, or "inputs", all of them.
-    Raises ValueError if `cell_type` or `convolved` is unknown, a size is not positive, or C does not divide H
-    (except for "lstm", which has no chunks).
+    Raises ValueError if `cell_type` or `convolved` is unknown, a size is not positive, C does not divide H (except for
+    "lstm", which has no chunks), or the first 2n features are more than D.
 
     >>> parameter_shapes("fasttrees", 3, 4, chunk_size=2)
     {'ih.weight': (20, 3), 'ih.bias': (20,), 'hh.weight': (16, 4), 'hh.bias': (16,)}
@@ -37,6 +37,7 @@ def parameter_shapes(
         shapes |= {"hh.weight": (recurrent, hidden_size), "hh.bias": (recurrent,)}
     if cell_type == "conv_fasttrees":
         width = n_master if convolved == "gates" else input_size
+        check_least(width, input_size=input_size)
         shapes |= {"conv.weight": (width, width, kernel_size), "conv.bias": (width,)}
     return shapes
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refimpl.checks import Float, Parameters, check_known, check_shape, part
+from refimpl.checks import Float, Parameters, check_known, check_least, check_shape, part
 from refimpl.fasttrees.cells import CELLS
 from refimpl.randomness import keep_mask
 
@@ -95,11 +95,12 @@ def activation_regularisation(h: Float, alpha: float) -> float:
 
     Spec: FT-10.  $\alpha \operatorname{mean}(h^2)$
 
-    h : [T, H] float, T >= 1; alpha : float -> float, not negative.
+    h : [T, H] float, T >= 1; alpha : float -> float, not negative. Raises ValueError if there is no step.
 
     >>> activation_regularisation(np.array([[1.0, 3.0]]), 2.0)
     10.0
     """
+    check_least(1, steps=len(h))
     return float(alpha * np.mean(h**2))
 
 

@@ -163,7 +163,7 @@ def _spans(n: int) -> list[tuple[int, int]]:
 
 
 def _check(scores: Float) -> tuple[int, int]:
-    check_shape("scores", scores, len(scores), len(scores), None)
+    check_shape("scores", scores, *(scores.shape[:1] * 2), None)
     n, _, n_labels = scores.shape
     if n == 0 or n_labels == 0 or scores.dtype.kind != "f":
         raise ValueError(f"scores: {scores.dtype} of shape {scores.shape}, expected floats, 1 or more words and labels")

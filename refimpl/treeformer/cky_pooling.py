@@ -154,6 +154,7 @@ def chart_trees(chart: Chart, words: list[str] | None = None) -> Tree:
     def node(i: int, j: int) -> Tree | str:
         if i == j:
             return leaves[i]
+        check_shape(f"weights: {(i, j)}", weights.get((i, j), np.zeros(0)), j - i)
         k = i + int(np.argmax(weights[i, j]))
         return Tree("X", (node(i, k), node(k + 1, j)))
 

@@ -56,6 +56,5 @@ def classify(parameters: Parameters, ids: Int, n_heads: int, max_height: Limit =
     parameters, n_heads, max_height, variant : as `encode`, with `classes` [C, d] and `classes_bias` [C].
     ids : [s] int, the symbol CLS first -> [C] float, nats. Raises ValueError as `encode`.
     """
-    encoded = transformer.encode(parameters, ids, n_heads)
-    whole = summary(parameters, [encoded], n_heads, max_height, variant)
+    whole = summary(parameters, [transformer.encode(parameters, ids, n_heads)], n_heads, max_height, variant)
     return log_softmax(linear(whole[np.newaxis], parameters["classes"].T, parameters["classes_bias"])[0])

@@ -11,6 +11,7 @@ import pytest
 
 from accel.models.fasttrees import language_model, sentence_classifier
 from accel.models.fasttrees.sentence_classifier import Config
+from accel.models.fasttrees.stack import StackConfig
 from accel.tasks import inference, sentiment
 
 
@@ -20,6 +21,16 @@ def count(shapes: dict[str, tuple[int, ...]]) -> int:
 
 def millions(config: Config, **changes: Any) -> float:
     return round(count(sentence_classifier.parameter_shapes(replace(config, **changes))) / 1e6, 3)
+
+
+def from_all_to_gates(stack: StackConfig) -> int:
+    """Return by how many parameters FastTrees grows if its master gates read a convolution of all features.
+
+    Two taps from all D features to m = 2n, and a bias; the master gates have a matrix m x m in place of m x D.
+    """
+    inputs = (stack.input_size, *stack.hidden_sizes)
+    sizes = [(inputs[layer], 2 * stack.n_masters(layer)) for layer in range(len(stack.hidden_sizes))]
+    return sum(2 * m * d + m + m * m - m * d for d, m in sizes)
 
 
 @pytest.mark.parametrize("kind", ["lstm", "on_lstm", "fasttrees", "conv_fasttrees"])
@@ -34,8 +45,20 @@ def test_table_1(kind: str) -> None:
     assert round(count(language_model.parameter_shapes(language_model.Config(10_000, kind))) / 1e6) == 25
 
 
-def test_only_a_convolution_of_the_gate_features_has_these_sizes() -> None:
-    """Errata S: with a convolution of all features there are more parameters than in every table."""
+def test_convolutions_to_the_gate_features_have_these_sizes() -> None:
+    """Errata S: a convolution to 2n features, of all or of the first 2n; with D features there are too many."""
+    of_all = [
+        count(shapes) + from_all_to_gates(stack)
+        for stack, shapes in (
+            (config.stack, module.parameter_shapes(config))
+            for module, config in (
+                (language_model, language_model.Config(10_000, "fasttrees")),
+                (sentence_classifier, replace(sentiment.TABLE_3, kind="fasttrees")),
+                (sentence_classifier, replace(inference.TABLE_4, kind="fasttrees")),
+            )
+        )
+    ]
+    assert [round(size / 1e6, 3) for size in of_all] == [25.232, 2.294, 4.919]
     conv = {"kind": "conv_fasttrees", "convolved": "inputs"}
     table_1 = language_model.Config(10_000, **conv)
     assert f"{count(language_model.parameter_shapes(table_1)) / 1e6:.1f}" == "30.3"

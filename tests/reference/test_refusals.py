@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from refimpl import brute, transformer
+from refimpl.attention import sparse_attention
 from refimpl.fasttrees.cells import convolution
 from refimpl.fasttrees.cells import parameter_shapes as cell_shapes
 from refimpl.fasttrees.distance_trees import distance_trees
-from refimpl.fasttrees.stack import stack
+from refimpl.fasttrees.stack import activation_regularisation, stack
 from refimpl.gpst.composition import pair_attention
 from refimpl.gpst.generator import step_logps
 from refimpl.gpst.parser import Config, rms_norm, rotate
@@ -19,7 +20,7 @@ from refimpl.gpst.pruned_chart import merge_order
 from refimpl.layers import cross_entropy, embedding
 from refimpl.randomness import keep_mask
 from refimpl.transformer_grammars.segments import segments
-from refimpl.transformer_grammars.span_parser import sample_trees
+from refimpl.transformer_grammars.span_parser import sample_trees, span_logz
 from refimpl.transformer_grammars.stack_compose import attend_sets, attention_mask, depths, relative_positions
 from refimpl.treeformer import albert, cky_pooling, model
 from refimpl.treeformer.cky_pooling import chart_trees
@@ -58,6 +59,11 @@ LSTM = {f"cells.{k}.{name}": np.ones(s) for k in (0, 1) for name, s in cell_shap
 
 def of_albert(types: int = 2, **changed: np.ndarray) -> np.ndarray:
     return albert.encode(ALBERT | changed, IDS, np.zeros(types, int), n_heads=1, n_layers=0)
+
+
+def attention(keep: list[np.ndarray]) -> np.ndarray:
+    one = np.ones((1, 1, 1))
+    return sparse_attention(one, one, one, one, one[0], one[0], [[0]], [[0]], keep)[0]
 
 
 def gpst(_: object) -> tuple[float, float, np.ndarray]:
@@ -107,7 +113,15 @@ def gpst(_: object) -> tuple[float, float, np.ndarray]:
         (lambda: chart_trees(WEIGHTS, ["hi", "a b"]), "words: 'a b' is"),
         (lambda: list(brute.all_trees(["<s>", "b"])), "words: '<s>' is"),
         (lambda: chart_trees(cky_pooling.Chart(2, {}, {(0, 1): np.ones(2)})), r"weights: \(0, 1\): shape \(2,\)"),
+        (lambda: chart_trees(cky_pooling.Chart(3, {}, {(0, 2): IDS / 1.0})), r"weights: \(0, 1\): shape \(0,\)"),
         (lambda: surprisals(gpst_actions(gpst, [0, 1]), Limits(5), 3), "n_words: the sentence has no word 2"),
+        (lambda: attention(keep=[]), "argument 2 is shorter"),
+        (
+            lambda: cell_shapes("conv_fasttrees", 3, 4, 2),
+            "input_size: 3 is below 4",
+        ),
+        (lambda: activation_regularisation(EYE[:0], 1.0), "steps: 0 is below 1"),
+        (lambda: span_logz(np.array(1.0)), r"scores: shape \(\)"),
         (lambda: gpst_actions(gpst, [0, 1], more=True, end=1), "end: 1 is a word of the sentence"),
         (
             lambda: sample(gpst_actions(gpst, [0, 1]), Limits(1), 1, seed=0, n_given=-1),
@@ -141,6 +155,8 @@ def test_the_same_calls_with_right_arguments() -> None:
     assert convolution(EYE, np.ones((2, 2, 2)), np.ones(2)).shape == (2,)
     assert stack("lstm", LSTM, EYE, keep=[np.ones(2)])[0].shape == (2, 2)
     assert merge_order([0, 5, 1], [(0, 1), (2, 3)]) == [0, 2, 1]
+    assert attention([np.ones((1, 1))]).item() == 1
+    assert cell_shapes("conv_fasttrees", 4, 4, 2)["conv.weight"] == (4, 4, 2)
     assert len(surprisals(gpst_actions(gpst, [0, 1]), Limits(5, one_pool=True), 2)) == 2
 
 

@@ -70,7 +70,7 @@ def parse_formula(text: str) -> Chain:
 
 
 def holds(formula: Chain, sums: Sums) -> bool:
-    """Return whether a formula is true; raises KeyError for a region that has no sum."""
+    """Return whether a formula is true; raises KeyError for a region that has no sum. Spec: SYN-1."""
     return bool(_value(formula, sums))
 
 

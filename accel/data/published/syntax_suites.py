@@ -95,7 +95,7 @@ def read_suite(path: str | Path) -> Suite:
 
 
 def region_sums(regions: Regions, bits: Sequence[float]) -> dict[int, float]:
-    """Return the sum of every region from the surprisals, in bits, of all words of the sentence.
+    """Return the sum of every region from the surprisals, in bits, of all words of the sentence. Spec: SYN-1.
 
     The sum of a region without words is 0.
     """
@@ -106,7 +106,7 @@ def region_sums(regions: Regions, bits: Sequence[float]) -> dict[int, float]:
 
 
 def outcomes(suite: Suite, sums: Sums) -> tuple[bool, ...]:
-    """Return whether each prediction holds for an item with these sums of its regions."""
+    """Return whether each prediction holds for an item with these sums of its regions. Spec: SYN-1."""
     return tuple(holds(formula, sums) for formula in suite.predictions)
 
 
