@@ -16,10 +16,10 @@ from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
 from examples.provenance import commit, machine
 
-Figures = dict[str, Any]
+Findings = dict[str, Any]
 
 
-def kept(path: Path, question: Figures, make: Callable[[], Figures]) -> Figures:
+def kept(path: Path, question: Findings, make: Callable[[], Findings]) -> Findings:
     """Return the figures stored for the same question; if there are none, make and store them."""
     if path.exists():
         figures = json.loads(path.read_text(encoding="utf-8"))
@@ -40,13 +40,13 @@ def interval(values: Sequence[float]) -> Interval:
     return bootstrap_interval(values) if len(values) > 1 else Interval(values[0], values[0], values[0])
 
 
-def finish(
+def write_analysis(
     options: argparse.Namespace,
     program: str,
     text: str,
     figures: Any,
     picture: Picture,
-    sources: Figures,
+    sources: Findings,
     n_hours: float,
     seeds: Sequence[int] | None = None,
 ) -> None:

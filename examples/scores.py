@@ -17,7 +17,7 @@ from accel.data.corpora.proposals import Proposals, read_proposals
 from accel.data.corpora.treebank import Sentence
 from accel.data.files.brackets import without_preterminals
 from accel.evaluation.bound_and_rerank import bracket_score, proposal_logps
-from accel.evaluation.evalb import COLLINS
+from accel.evaluation.evalb_input import COLLINS
 from accel.evaluation.importance import perplexity_estimate, sentence_estimate
 from accel.evaluation.significance import interval_of_means
 from accel.evaluation.syntaxgym import LEFT_OUT, circuit_of

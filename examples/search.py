@@ -29,6 +29,7 @@ import numpy as np
 from accel import cli
 from accel.tasks.numbers import at_least
 from accel.training.directory import write_text
+from accel.training.metrics import read_metrics
 from accel.training.run import METRICS, TrainingError
 from accel.training.step import NonFiniteLoss
 from examples.program import run_program
@@ -177,9 +178,9 @@ def _seconds(directory: Path) -> float:
 
 
 def _metrics(directory: Path) -> list[dict[str, Any]]:
+    """Return the lines of a run's metrics; none if it diverged in its first step."""
     path = directory / METRICS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
+    return list(read_metrics(path)) if path.exists() and path.stat().st_size else []
 
 
 def _set(values: dict[str, str]) -> list[str]:

@@ -29,21 +29,20 @@ def small(task: str, model: str, seed: int, hours: float, data: tuple[str, ...],
     return Run(f"{task}/{model}-{seed}", task, hours, (*train(command), *more), data, seed=seed, task=task, model=model)
 
 
-def of_files(folder: str, train_file: str, validation: str, test: str) -> tuple[str, tuple[str, ...]]:
-    """Return the options for three files of a folder of data, and the files."""
-    files = tuple(f"{{data}}/{folder}/{name}" for name in (train_file, validation, test))
-    return "--data {} --validation {} --test {}".format(*files), files
+def of_splits(folder: str) -> tuple[str, ...]:
+    """Return the files of a folder of data for training, validation and test."""
+    return tuple(f"{{data}}/{folder}/{split}.txt.xz" for split in ("train", "dev", "test"))
 
 
 def inference(model: str, seed: int) -> Run:
-    options, files = of_files("sick", "train.txt.xz", "dev.txt.xz", "test.txt.xz")
-    words = f"{options} --epochs 20 --batch-size 64 {CLASSIFIER}"
+    files = of_splits("sick")
+    words = f"{options_of(files)} --epochs 20 --batch-size 64 {CLASSIFIER}"
     return small("fasttrees/inference", model, seed, 0.01, files, words)
 
 
 def sentiment(model: str, seed: int) -> Run:
-    options, files = of_files("sst", "train.txt.xz", "dev.txt.xz", "test.txt.xz")
-    words = f"{options} --no-phrases --epochs 10 --batch-size 64 {CLASSIFIER}"
+    files = of_splits("sst")
+    words = f"{options_of(files)} --no-phrases --epochs 10 --batch-size 64 {CLASSIFIER}"
     return small("fasttrees/sentiment", model, seed, 0.01, files, words)
 
 

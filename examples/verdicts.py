@@ -12,7 +12,7 @@ these comparisons; it says nothing about other seeds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import combinations, product
 from math import sqrt
 from statistics import fmean
 from typing import Any
@@ -190,7 +190,7 @@ def _rows_of_grammars(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
     for name, group in grouped(results).items():
         for measure, order in PAPER.items():
             is_test = split_of(group[0]) == "test"
-            pairs = _pairs(order) if is_test else VARIANTS if measure == "perplexity" else ()
+            pairs = combinations(order, 2) if is_test else VARIANTS if measure == "perplexity" else ()
             for better, worse in pairs:
                 claim = Claim(f"Table {1 if is_test else 2}, {measure}", better, worse, measure)
                 if row := _row_of_grammar(claim, group):
@@ -226,10 +226,6 @@ def _row_of_grammar(claim: Claim, group: Sequence[Result]) -> tuple[str, ...] | 
 def _so_far(judgement: str, improving: Sequence[bool]) -> str:
     is_judged = judgement.endswith(DECIDED)  # perhaps after "one seed: "
     return f"{judgement} so far" if is_judged and improving and all(improving) else judgement
-
-
-def _pairs(order: Sequence[str]) -> Iterator[tuple[str, str]]:
-    return ((order[i], worse) for i in range(len(order)) for worse in order[i + 1 :])
 
 
 def _counts(both: Sequence[Sequence[Any]], steps: Iterable[int | None], improving: Sequence[bool]) -> tuple[str, ...]:

@@ -21,9 +21,8 @@ from accel.commands.tables import print_table
 from accel.commands.threads import processes
 from accel.data.files.lines import LineError, place
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
-from accel.evaluation.induced_f1 import BASELINES, PRESETS, Spans, label_counts
+from accel.evaluation.induced_f1 import BASELINES, ORACLE, PRESETS, Spans, label_counts
 from accel.evaluation.induction import (
-    ORACLE,
     Row,
     baselines,
     difference,

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import accel
-from accel.commands.opened import check_outs, figures, progress, write_out
+from accel.commands.opened import add_ensemble, check_outs, figures, progress, write_out
 from accel.commands.search_options import (
-    add_ensemble,
     add_models,
     add_proposals,
     add_search,
-    open_models,
+    open_ensemble,
     search_settings,
     surprisals_of,
 )
@@ -82,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     pairs = chosen(READERS[options.format](options.data, **split), options.per, options.seed)
     published = {} if options.published is None else read_published(options.published)
     ops = accel.load(options.backend)
-    model, others = open_models(ops, options)
+    model, others = open_ensemble(ops, options)
     change = partial(_changed, options=options)
     search = surprisals_of(ops, model, options, others)
     reading: dict[str, Any] = {"measure": options.measure, "change": change, "batch_size": options.batch_size}

@@ -49,10 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a run's directory or a checkpoint in it; repeat it for an ensemble",
     )
-    parser.add_argument("--ensemble", choices=ENSEMBLES, help=f"how several models are combined ({ENSEMBLES[0]})")
+    add_ensemble(parser)
     parser.add_argument("--backend", default="cpu", choices=accel.BACKENDS)
     parser.add_argument("--batch-size", type=at_least(1), default=64, help="how many trees are read side by side")
     add_reading(parser, default=None, otherwise="as the model was trained")
+
+
+def add_ensemble(parser: argparse.ArgumentParser) -> None:
+    """Add --ensemble."""
+    parser.add_argument("--ensemble", choices=ENSEMBLES, help=f"how several models are combined ({ENSEMBLES[0]})")
 
 
 def open_models(options: argparse.Namespace) -> Opened:

@@ -29,7 +29,7 @@ from accel.data.files.lines import errors_at, is_standard, read_word_lines
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
 from accel.drawing.parses import draw_parses
 from accel.drawing.svg import check_name, save
-from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle, sentence_scores, table
+from accel.evaluation.induced_f1 import ORACLE, PRESETS, score, score_baselines, score_oracle, sentence_scores, table
 from accel.models.fasttrees.stack import KINDS
 from accel.parsing.distances import SPLITS, induced_tree
 from accel.parsing.gpst import MODES
@@ -162,7 +162,7 @@ def _beside_gold(
         write_out(options.by_sentence, _by_sentence(gold, spans, preset))
     rows = {name: score(gold, trees, preset) for name, trees in spans.items()} | score_baselines(gold, preset=preset)
     with figures(options.out, options.by_sentence):
-        print(table(rows | {"oracle": score_oracle(gold, preset)}, gold))
+        print(table(rows | {ORACLE: score_oracle(gold, preset)}, gold))
 
 
 def _by_sentence(gold: Sequence[GoldSentence], spans: Mapping[str, Sequence[Spans]], preset: str) -> str:

@@ -15,7 +15,7 @@ from accel.commands.threads import processes
 from accel.data.corpora.treebank import Reading, read_sentences
 from accel.data.files.lines import errors_at, is_standard, place
 from accel.evaluation.bound_and_rerank import bracket_score
-from accel.evaluation.evalb import COLLINS
+from accel.evaluation.evalb_input import COLLINS
 from accel.parsing.labelled import labelled_trees
 from accel.parsing.propose import Sentence, read_words
 from accel.search.word_level import limits_of

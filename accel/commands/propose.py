@@ -14,7 +14,7 @@ from accel.commands.threads import processes
 from accel.data.corpora.constituents import bracketed, tree_of
 from accel.data.files.lines import LineError, errors_at, place
 from accel.evaluation.bound_and_rerank import bracket_score
-from accel.evaluation.evalb import COLLINS
+from accel.evaluation.evalb_input import COLLINS
 from accel.parsing.propose import Parse, Sentence, closest, parses, read_gold, read_words, sampled_parses
 from accel.tasks.numbers import at_least
 from accel.tasks.reading import add_reading, changed, refuse_reading

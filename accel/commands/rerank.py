@@ -12,7 +12,8 @@ from accel.commands.brackets import print_score
 from accel.data.corpora.gathered import summary
 from accel.data.files.lines import read_lines
 from accel.evaluation.bound_and_rerank import bracket_score, choose
-from accel.evaluation.evalb import COLLINS, EvalbParameters, Score, TooManyErrors, read_parameters
+from accel.evaluation.evalb import Score, TooManyErrors
+from accel.evaluation.evalb_input import COLLINS, EvalbParameters, read_parameters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

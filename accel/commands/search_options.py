@@ -23,12 +23,7 @@ def add_models(parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGrou
     parser.add_argument("--checkpoint", action="append", type=Path, metavar="RUN", help=help_text, **more)
 
 
-def add_ensemble(parser: argparse.ArgumentParser) -> None:
-    """Add --ensemble."""
-    parser.add_argument("--ensemble", choices=ENSEMBLES, help=f"how several models are combined ({ENSEMBLES[0]})")
-
-
-def open_models(ops: ModuleType, options: argparse.Namespace) -> tuple[Model, list[Model]]:
+def open_ensemble(ops: ModuleType, options: argparse.Namespace) -> tuple[Model, list[Model]]:
     """Return the first model, and the others of its ensemble; ValueError if they form none, or have no surprisals."""
     model, *others = (open_model(ops, path) for path in options.checkpoint)
     check_surprisals(model)

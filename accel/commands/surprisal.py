@@ -10,13 +10,12 @@ import argparse
 from pathlib import Path
 
 import accel
-from accel.commands.opened import progress
+from accel.commands.opened import add_ensemble, progress
 from accel.commands.search_options import (
-    add_ensemble,
     add_models,
     add_proposals,
     add_search,
-    open_models,
+    open_ensemble,
     surprisals_of,
 )
 from accel.commands.threads import processes
@@ -45,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     ops = accel.load(options.backend)
-    model, others = open_models(ops, options)
+    model, others = open_ensemble(ops, options)
     check_context(model, options.context_lines)
     search = surprisals_of(ops, model, options, others)
     lines = list(read_documents(options.file, sentence_a_line=True))

@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import accel
-from accel.commands.opened import check_outs, figures, progress, write_out
+from accel.commands.opened import add_ensemble, check_outs, figures, progress, write_out
 from accel.commands.search_options import (
     OF_TREES,
-    add_ensemble,
     add_models,
     add_proposals,
     add_search,
-    open_models,
+    open_ensemble,
     search_settings,
     surprisals_of,
 )
@@ -84,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     check_outs(options, "out", reads=(file for source in options.suites for file in suite_files(source)))
     suites = _suites(options.suites)
     ops = accel.load(options.backend)
-    model, others = open_models(ops, options)
+    model, others = open_ensemble(ops, options)
     search = surprisals_of(ops, model, options, others)
     reading = {"lower": options.lower, "batch_size": options.batch_size, "processes": processes(ops, model)}
     results = suite_outcomes(ops, model, suites, progress=partial(progress, unit="sentence"), **reading, **search)

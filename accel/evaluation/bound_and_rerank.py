@@ -17,12 +17,13 @@ import numpy as np
 
 from accel.autodiff.arrays import offsets_of
 from accel.data.corpora.gathered import Draw
-from accel.data.corpora.proposals import Proposals, counts_of, read_proposals, read_single
+from accel.data.corpora.proposals import Proposals, counts_of
 from accel.data.corpora.sequences import encode_sentences, require_known
 from accel.data.corpora.treebank import Corpus, Sentence, tags
 from accel.data.files.brackets import without_preterminals
 from accel.evaluation.documents import Places, greedy, words_of_documents
-from accel.evaluation.evalb import EvalbParameters, Score, evalb, with_tags
+from accel.evaluation.evalb import Score, evalb
+from accel.evaluation.evalb_input import EvalbParameters, with_tags
 from accel.evaluation.importance import perplexity_estimate, sentence_estimate
 from accel.scoring.perplexity import Perplexity
 from accel.scoring.trees import of_words, tree_logps
@@ -30,10 +31,6 @@ from accel.trained.opening import Model
 from accel.trained.processes import results
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp
 from refimpl.trees import Tree, spans, words
-
-__all__ = ["Perplexity", "Proposals", "bracket_score", "choose", "proposal_logps", "read_proposals", "read_single"]
-__all__ += ["word_perplexity"]
-
 
 TREES = 512
 """Sentences or documents are scored in groups of at least this many trees; of a file, only one group is in memory."""

@@ -1,7 +1,6 @@
 """How well predicted brackets match gold brackets, as EVALB counts (Sekine and Collins, 1997).
 
-`accel.evaluation.evalb_input` reads EVALB's files, `accel.evaluation.spans` scores spans without labels. Both are
-imported here, so that a user needs this module only.
+`accel.evaluation.evalb_input` reads EVALB's files, `accel.evaluation.spans` scores spans without labels.
 """
 
 from __future__ import annotations
@@ -13,23 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from accel.evaluation.evalb_input import (
-    COLLINS,
-    EvalbParameters,
-    Sentence,
-    Side,
-    equivalents,
-    read_parameters,
-    read_sentences,
-    restore_quotes,
-    with_tags,
-)
-from accel.evaluation.spans import label_recall, unlabelled_f1
-
-__all__ = [
-    "COLLINS", "EvalbParameters", "Score", "SentenceScore", "TooManyErrors", "evalb", "label_recall", "read_parameters",
-    "read_sentences", "score_sentence", "unlabelled_f1", "with_tags",
-]  # fmt: skip
+from accel.evaluation.evalb_input import EvalbParameters, Sentence, Side, equivalents, restore_quotes
 
 
 class TooManyErrors(ValueError):
@@ -74,6 +57,7 @@ def score_sentence(gold: Sentence, predicted: Sentence, parameters: EvalbParamet
 
     Spec: EVAL-1, EVAL-2, EVAL-3.  Cost: O(n) for n brackets; the crossing ones O(n^2), each in one array operation.
 
+    >>> from accel.evaluation.evalb_input import read_sentences
     >>> gold, predicted = read_sentences(["(S (NP (NN a)) (VP (VB b)))", "(S (NP (NN a)) (NP (VB b)))"])
     >>> score = score_sentence(gold, predicted, EvalbParameters())
     >>> score.matched, score.gold, score.predicted
@@ -153,6 +137,7 @@ def evalb(
     max_length : count only sentences with at most this many words in the gold tree; CUTOFF_LEN in EVALB's second table
     Raises ValueError for different numbers of sentences, `TooManyErrors` at more than MAX_ERROR + 1 errors.
 
+    >>> from accel.evaluation.evalb_input import COLLINS, read_sentences
     >>> gold, predicted = read_sentences(["(S (NP (NN a)) (VP (VB b)))", "(S (NP (NN a)) (NP (VB b)))"])
     >>> score = evalb([gold, gold], [gold, predicted], COLLINS)
     >>> round(score.f1, 2), score.complete_match, score.valid, score.errors

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from accel.data.published.wsj import GoldSentence
-from accel.evaluation.evalb import label_recall, unlabelled_f1
 from accel.evaluation.evalb_input import bare_label
+from accel.evaluation.spans import label_recall, unlabelled_f1
 
 Spans = list[tuple[int, int]]
 
 BASELINES = ("random", "balanced", "left", "right")
+ORACLE = "oracle"
 RANDOM_TREES = 5
 """How many random trees a sentence gets; their scores are averaged."""
 

@@ -15,6 +15,7 @@ import numpy as np
 from accel.data.published.wsj import GoldSentence
 from accel.evaluation.induced_f1 import (
     BASELINES,
+    ORACLE,
     ParseScore,
     Spans,
     oracle_spans,
@@ -29,8 +30,6 @@ from accel.parsing.spans import reading_of
 from accel.trained.kinds import DISTANCES, FULL_CHARTS, SPANS, can, require
 from accel.trained.opening import Model
 from accel.trained.words import encode_words
-
-ORACLE = "oracle"
 
 
 class Row(NamedTuple):

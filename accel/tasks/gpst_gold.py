@@ -9,7 +9,7 @@ from typing import Any
 
 from accel.data.files.lines import errors_at
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
-from accel.evaluation.induced_f1 import PRESETS, score, score_baselines, score_oracle
+from accel.evaluation.induced_f1 import ORACLE, PRESETS, score, score_baselines, score_oracle
 from accel.parsing.spans import find_spans
 from accel.tasks.numbers import at_least
 from accel.tasks.vocabulary import open_to_words
@@ -83,7 +83,7 @@ def match(ops: ModuleType, model: Model, settings: dict[str, Any]) -> dict[str, 
         modes["left-to-right"] = {"mode": "left-to-right", "beam": beam}
         modes["left-to-right, no sync"] = modes["left-to-right"] | {"sync": False}
     rows = {name: score(gold, list(find_spans(ops, model, sentences, **mode)), preset) for name, mode in modes.items()}
-    rows |= score_baselines(gold, preset=preset) | {"oracle": score_oracle(gold, preset)}
+    rows |= score_baselines(gold, preset=preset) | {ORACLE: score_oracle(gold, preset)}
     return {
         "sentence_f1": {name: row.sentence_f1 for name, row in rows.items()},
         "corpus_f1": {name: row.corpus_f1 for name, row in rows.items()},

@@ -16,7 +16,8 @@ from accel.data.files.lines import LineError, errors_at
 from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.evaluation.bound_and_rerank import bracket_score
-from accel.evaluation.evalb import COLLINS, Score
+from accel.evaluation.evalb import Score
+from accel.evaluation.evalb_input import COLLINS
 from accel.models.checks import refusal
 from accel.models.transformer_grammars import span_parser
 from accel.models.transformer_grammars.span_parser import Config

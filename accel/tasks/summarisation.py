@@ -22,7 +22,8 @@ from accel.data.batches.sequence_pairs import Column, read_parallel
 from accel.data.published.summaries import prompted
 from accel.data.vocabularies.vocabulary import END_ID
 from accel.models.gpst.config import MODELS
-from accel.search.word_level import Limits, sample
+from accel.search.pools import Limits
+from accel.search.word_level import sample
 from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING
 from accel.tasks.job import Job, require_data

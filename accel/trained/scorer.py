@@ -187,13 +187,9 @@ class Scorer:
             bits = surprisals.bits_after_lines(
                 ops, model, words, documents, context_lines, batch_size=batch_size, **search
             )
-        elif proposer is None:
-            bits = surprisals.bits_of_words(ops, model, words, batch_size=batch_size, **search)
         else:
-            number = 300 if proposals_per_sentence is None else proposals_per_sentence
-            bits = surprisals.bits_of_words(
-                ops, model, words, batch_size=batch_size, parser=proposer, n_proposals=number
-            )
+            options = {"parser": proposer, "n_proposals": proposals_per_sentence or 300, **search}
+            bits = surprisals.bits_of_words(ops, model, words, batch_size=batch_size, **options)
         return [np.array(x) for x in bits]
 
     def tree_score(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from accel.evaluation.evalb import Score, evalb, read_parameters, read_sentences
+from accel.evaluation.evalb import Score, evalb
+from accel.evaluation.evalb_input import read_parameters, read_sentences
 
 
 def report(gold_lines: Iterable[str], predicted_lines: Iterable[str], parameter_lines: Iterable[str]) -> list[str]:

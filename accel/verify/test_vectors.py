@@ -98,7 +98,7 @@ def decoded(key: str, x: Any, module: str) -> Any:
     if key == "parameters" and isinstance(x, dict):
         return {name: np.array(infinite(value), float) for name, value in x.items()}
     if key == "parameters":
-        return import_module("accel.evaluation.evalb").read_parameters(x)
+        return import_module("accel.evaluation.evalb_input").read_parameters(x)
     if key == "chart" and "merge_order" in x:
         return pruned_chart(x["merge_order"], len(x["merge_order"]) + 1, x["window"])
     if key == "chart":

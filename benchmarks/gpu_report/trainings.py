@@ -57,7 +57,7 @@ def rows(setting: Setting) -> Iterator[Row]:
 def draw(setting: Setting) -> None:
     """Write generated trees, and their sentences."""
     from accel.data.generated.grammar import ENGLISH
-    from accel.evaluation.evalb import with_tags
+    from accel.evaluation.evalb_input import with_tags
     from refimpl.trees import words
 
     folder = setting.out / FOLDER

@@ -18,7 +18,8 @@ import numpy as np
 from accel.data.batches.contexts import SentencesBatch
 from accel.data.generated.grammar import ENGLISH
 from accel.models.gpst import model as gpst
-from accel.search.word_level import Limits, surprisals
+from accel.search.pools import Limits
+from accel.search.word_level import surprisals
 from accel.tasks.numbers import at_least
 from accel.trained.opening import Model
 from accel.trained.words import encode_words, joined

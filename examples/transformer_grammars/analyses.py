@@ -17,7 +17,7 @@ from accel.scoring.trees import of_words, tree_logps
 from accel.tasks.numbers import at_least
 from accel.trained.opening import Model, open_model
 from accel.training.settings import TrainingConfig
-from examples.findings import Figures, kept
+from examples.findings import Findings, kept
 from examples.provenance import digests
 from examples.transformer_grammars.sentences import Data, judge
 from examples.transformer_grammars.train import config_of, train_grammar
@@ -107,7 +107,7 @@ def trained(
     return directory
 
 
-def measured(ops: ModuleType, options: argparse.Namespace, data: Data, path: Path, result: Path) -> Figures:
+def measured(ops: ModuleType, options: argparse.Namespace, data: Data, path: Path, result: Path) -> Findings:
     """Return the figures of `measure` for a run or a checkpoint; they are measured once and stored in `result`."""
     model = open_model(ops, path)
     question = {"checkpoint": digests([model.path]), "of": data.sources, "pairs": options.pairs, "beam": options.beam}

@@ -24,7 +24,7 @@ from accel.drawing.svg import Picture
 from accel.scoring.trees import event_logps, of_words, tree_logps
 from accel.tasks.numbers import at_least
 from accel.trained.opening import open_model
-from examples.findings import Figures, digest_of, finish, hours, interval, kept
+from examples.findings import Findings, digest_of, hours, interval, kept, write_analysis
 from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
 from examples.program import run_program
@@ -45,7 +45,7 @@ METRICS = {
 Subset = tuple[int, ...]
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, list[Figures]]:
+def main(arguments: Sequence[str] | None = None) -> dict[str, list[Findings]]:
     """Train all models, and return the figures of ensembles of every kind and size."""
     parser = parser_of("ensembles", __doc__, suites=True, seeds=10, steps=120, test=100, changed=5, pairs=40)
     parser.add_argument("--subsets", type=at_least(1), default=20, help="ensembles of every size, at most")
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Figures]]:
     ops, data = accel.load(options.backend), read_data(options)
     runs = {name: [trained(ops, options, data, name, seed, model=name) for seed in range(options.seeds)]
             for name in MODELS}  # fmt: skip
-    figures: dict[str, list[Figures]] = {}
+    figures: dict[str, list[Findings]] = {}
     for kind, members in KINDS.items():
         paths = [path for name in members for path in runs[name]]
         judge_of_kind = judge(data, of_words(open_model(ops, paths[0])))
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Figures]]:
         for size in range(len(members), options.seeds + 1, len(members)):
             chosen_subsets = subsets(options.seeds, size // len(members), options.subsets, len(members))
             mixtures = [judge_of_kind.found(mixture(events[list(subset)], ends).tolist()) for subset in chosen_subsets]
-            row: Figures = {"size": size, "subsets": chosen_subsets, "mixture": mixtures}
+            row: Findings = {"size": size, "subsets": chosen_subsets, "mixture": mixtures}
             if size in PRODUCTS:
                 row["product"] = [_product(ops, options.out, [paths[k] for k in subset], judge_of_kind, data)
                                   for subset in chosen_subsets[: options.products]]  # fmt: skip
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Figures]]:
     if any(row.get("product") for rows in figures.values() for row in rows):
         text += f"\n\nThe same ensembles as products:\n\n{product_table(figures)}"
     n_hours = hours(path for paths in runs.values() for path in paths)
-    finish(options, "ensembles", text, figures, picture_of(figures), data.sources, n_hours)
+    write_analysis(options, "ensembles", text, figures, picture_of(figures), data.sources, n_hours)
     return figures
 
 
@@ -129,7 +129,7 @@ def _events(ops: ModuleType, path: Path, judge_of_kind: Judge, data: Data) -> np
     return np.load(file)
 
 
-def _product(ops: ModuleType, out: Path, paths: Sequence[Path], judge_of_kind: Judge, data: Data) -> Figures:
+def _product(ops: ModuleType, out: Path, paths: Sequence[Path], judge_of_kind: Judge, data: Data) -> Findings:
     models = [open_model(ops, path) for path in paths]
     question = {
         "models": digests(model.path for model in models),
@@ -138,7 +138,7 @@ def _product(ops: ModuleType, out: Path, paths: Sequence[Path], judge_of_kind: J
     }
     name = "-".join(path.name for path in paths)
 
-    def make() -> Figures:
+    def make() -> Findings:
         logps = tree_logps(ops, models, judge_of_kind.corpus, ensemble="product", groups=judge_of_kind.sizes)
         return judge_of_kind.found(list(logps))
 
@@ -146,21 +146,21 @@ def _product(ops: ModuleType, out: Path, paths: Sequence[Path], judge_of_kind: J
     return kept(out / "products" / f"{digest_of([name])}.json", question, make)
 
 
-def _of_suites(ops: ModuleType, options: argparse.Namespace, paths: Sequence[Path], ensemble: str) -> Figures:
+def _of_suites(ops: ModuleType, options: argparse.Namespace, paths: Sequence[Path], ensemble: str) -> Findings:
     """Return the score of an ensemble on the suites of --suites; it is stored."""
     models = [open_model(ops, path) for path in paths]
     question = {"models": digests(model.path for model in models), "ensemble": ensemble, "beam": options.beam}
     question |= {"suites": [str(path) for path in options.suites], "parser": str(options.parser)}
     name = "-".join([ensemble, *(path.name for path in paths)])
 
-    def make() -> Figures:
+    def make() -> Findings:
         return suite_score(ops, models[0], options, others=models[1:], ensemble=ensemble)
 
     (options.out / "suites").mkdir(exist_ok=True)
     return kept(options.out / "suites" / f"{digest_of([name])}.json", question, make)
 
 
-def table_of(figures: Mapping[str, Sequence[Figures]]) -> str:
+def table_of(figures: Mapping[str, Sequence[Findings]]) -> str:
     """Return a row for each kind and size: the mean over subsets with its bootstrapped interval."""
     rows = []
     for kind, rows_of_kind in figures.items():
@@ -171,7 +171,7 @@ def table_of(figures: Mapping[str, Sequence[Figures]]) -> str:
     return table(["mixture of", "models", "subsets", *heads], rows)
 
 
-def product_table(figures: Mapping[str, Sequence[Figures]]) -> str:
+def product_table(figures: Mapping[str, Sequence[Findings]]) -> str:
     """Return products beside the mixtures of the same models."""
     rows, heads = [], dict[str, None]()
     for kind, rows_of_kind in figures.items():
@@ -187,14 +187,14 @@ def product_table(figures: Mapping[str, Sequence[Figures]]) -> str:
     return table(["models", "number", "subsets", *heads], rows)
 
 
-def _interval(values: Sequence[Figures], metric: str) -> str:
+def _interval(values: Sequence[Findings], metric: str) -> str:
     _, digits, scale = METRICS[metric]
     mean = interval([scale * value[metric] for value in values])
     ends = f" ({mean.low:.{digits}f} to {mean.high:.{digits}f})" if len(values) > 1 else ""
     return f"{mean.value:.{digits}f}{ends}"
 
 
-def picture_of(figures: Mapping[str, Sequence[Figures]]) -> Picture:
+def picture_of(figures: Mapping[str, Sequence[Findings]]) -> Picture:
     """Return a panel for every metric over the number of models."""
     metrics = [name for name in METRICS if name in next(iter(figures.values()))[0]["mixture"][0]]
     sizes = sorted({row["size"] for rows_of_kind in figures.values() for row in rows_of_kind})

@@ -22,7 +22,7 @@ from accel.models.transformer_grammars import model as transformer_grammar
 from accel.trained.opening import open_model
 from accel.training.checkpoint import read_state
 from accel.training.run import kept_checkpoints
-from examples.findings import Figures, finish, hours, interval
+from examples.findings import Findings, hours, interval, write_analysis
 from examples.markdown import spread, table
 from examples.panels import Panel, Series, draw_panels
 from examples.program import run_program
@@ -34,7 +34,7 @@ from examples.transformer_grammars.train import split_files
 
 COLUMNS = {"perplexity": ("perplexity", 2, 1.0), "agreement": ("agreement, %", 1, 100.0), "SG": ("SG, %", 1, 100.0)}
 
-Evolution = dict[str, dict[int, list[Figures]]]
+Evolution = dict[str, dict[int, list[Findings]]]
 """The figures of each seed, for every kind of model at every step."""
 
 
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> Evolution:
                 for seed in range(options.seeds) for name in MODELS}  # fmt: skip
     figures = evolution(ops, options, runs)
     sources = {name: value for data in runs.values() for name, value in data.sources.items()}
-    finish(options, "evolution", table_of(figures), figures, picture_of(figures), sources, hours(runs))
+    write_analysis(options, "evolution", table_of(figures), figures, picture_of(figures), sources, hours(runs))
     return figures
 
 

@@ -30,7 +30,7 @@ from accel.tasks.numbers import at_least
 from accel.trained.opening import Model, open_model
 from accel.training.directory import write_text
 from examples.commands import grove
-from examples.findings import Figures, digest_of, finish, hours
+from examples.findings import Findings, digest_of, hours, write_analysis
 from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
 from examples.program import run_program
@@ -68,7 +68,7 @@ UNDER = {"grammar": "the grammar, log p(x) from the inside algorithm", "tg": "a 
 Groups = Sequence[Sequence[float]]  # log p of the proposals of every sentence, in their order
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Figures]:
+def main(arguments: Sequence[str] | None = None) -> dict[str, Findings]:
     """Return the bounds under the grammar and under a trained TG."""
     parser = parser_of("exactness", __doc__, sentences=5000, test=100, length=128, pairs=0)
     parser.add_argument(
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Figures]:
         raise SystemExit("--test: no sentence has three words: draw more of them")
     figures["tg"] = under_model(ops, model, short[: options.short])
     n_hours = hours([model.path.parent])
-    finish(options, "exactness", table_of(figures), figures, picture_of(figures), data.sources, n_hours, [0])
+    write_analysis(options, "exactness", table_of(figures), figures, picture_of(figures), data.sources, n_hours, [0])
     return figures
 
 
@@ -160,7 +160,7 @@ def labelled_trees(sentence: Sequence[str], labels: Sequence[str]) -> list[Tree]
     return list(trees(0, len(sentence)))
 
 
-def under_grammar(sentences: Sequence[Sequence[str]], orders: Mapping[str, Sequence[Sequence[Tree]]]) -> Figures:
+def under_grammar(sentences: Sequence[Sequence[str]], orders: Mapping[str, Sequence[Sequence[Tree]]]) -> Findings:
     """Return the bounds of every order of proposals on the perplexity under the grammar, and its exact value."""
     exact = [AMBIGUOUS.sentence_logp(sentence) for sentence in sentences]
     groups = {name: [[AMBIGUOUS.tree_logp(tree) for tree in group] for group in order]
@@ -171,7 +171,7 @@ def under_grammar(sentences: Sequence[Sequence[str]], orders: Mapping[str, Seque
             "exact": perplexity(exact, n_words), "bounds": _bounds(groups, n_words)}  # fmt: skip
 
 
-def under_model(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]]) -> Figures:
+def under_model(ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]]) -> Findings:
     """Return the bounds under a model, and its perplexity over all trees with at most one label a span."""
     groups: dict[str, list[list[float]]] = {"best first": [], "the grammar's first": [], "at random": []}
     for number, sentence in enumerate(sentences):
@@ -236,7 +236,7 @@ def _parser(options: argparse.Namespace) -> Path:
     return Path(options.out / "parser")
 
 
-def table_of(figures: Mapping[str, Figures]) -> str:
+def table_of(figures: Mapping[str, Findings]) -> str:
     """Return for every order a row of bounds, the exact perplexity last."""
     rows = []
     for under, row in figures.items():
@@ -247,7 +247,7 @@ def table_of(figures: Mapping[str, Figures]) -> str:
     return table(["perplexity under", "proposals", *heads, "all proposals", "exact"], rows, n_names=2)
 
 
-def picture_of(figures: Mapping[str, Figures]) -> Picture:
+def picture_of(figures: Mapping[str, Findings]) -> Picture:
     """Return a panel for each model: logarithms of the bounds that are finite, against the number of proposals."""
     panels = []
     for under, row in figures.items():

@@ -15,7 +15,7 @@ from typing import Any
 import accel
 from accel.drawing.svg import Picture
 from accel.models.transformer_grammars.model import Config
-from examples.findings import Figures, finish, hours, interval
+from examples.findings import Findings, hours, interval, write_analysis
 from examples.markdown import spread, table
 from examples.panels import Panel, Series, draw_panels
 from examples.program import run_program
@@ -26,11 +26,11 @@ KINDS = {"heads": "unrestricted heads", "top": "top layers", "bottom": "bottom l
 METRICS = {"perplexity": ("perplexity, upper bound", 1.0), "agreement": ("agreement, %", 100.0), "SG": ("SG, %", 100.0)}
 
 
-def main(arguments: Sequence[str] | None = None) -> list[Figures]:
+def main(arguments: Sequence[str] | None = None) -> list[Findings]:
     """Train every hybrid with every seed, and return the figures of each (kind, k)."""
     options = parser_of("hybrids", __doc__, suites=True).parse_args(arguments)
     ops, data = accel.load(options.backend), read_data(options)
-    rows: list[Figures] = []
+    rows: list[Findings] = []
     runs: dict[str, list[Path]] = {}
     for kind, k, config in variants(options.heads, options.layers):
         name = f"tg-{pattern(config, options.heads, options.layers)}"
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figures]:
         figures = [measured(ops, options, data, path, path / "measured.json") for path in runs[name]]
         rows.append({"kind": kind, "k": k, "run": name, "found": figures})
     n_hours = hours(path for paths in runs.values() for path in paths)
-    finish(options, "hybrids", table_of(rows), rows, picture_of(rows), data.sources, n_hours)
+    write_analysis(options, "hybrids", table_of(rows), rows, picture_of(rows), data.sources, n_hours)
     return rows
 
 
@@ -65,7 +65,7 @@ def pattern(config: Mapping[str, int], n_heads: int, n_layers: int) -> str:
     return ".".join(str(hybrid.restricted_heads(layer)) for layer in range(n_layers))
 
 
-def table_of(rows: Sequence[Figures]) -> str:
+def table_of(rows: Sequence[Findings]) -> str:
     """Return a row for each kind and k: mean and sample deviation over seeds."""
     metrics = [name for name in METRICS if name in rows[0]["found"][0]]
     lines = []
@@ -76,7 +76,7 @@ def table_of(rows: Sequence[Figures]) -> str:
     return table(["unrestricted", "k", "seeds", *(METRICS[name][0] for name in metrics)], lines)
 
 
-def picture_of(rows: Sequence[Figures]) -> Picture:
+def picture_of(rows: Sequence[Findings]) -> Picture:
     """Return a panel of every metric for heads and for layers; bars are bootstrapped 95 % intervals over seeds."""
     panels = []
     for label, kinds in (("unrestricted heads", ("heads",)), ("unrestricted layers", ("top", "bottom"))):

@@ -33,8 +33,8 @@ from accel.evaluation.significance import Regression, least_squares
 from accel.scoring.trees import check_ensemble, event_logps
 from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
-from examples.findings import Figures, digest_of, finish, hours
-from examples.markdown import table
+from examples.findings import Findings, digest_of, hours, write_analysis
+from examples.markdown import normal, table
 from examples.panels import Panel, Series, draw_panels
 from examples.program import run_program
 from examples.provenance import digests
@@ -52,7 +52,7 @@ GENERATED = (2e-2, 5e-3)  # higher than the paper's: 90 words, not 32,000 pieces
 SENTENCES, NOUNS = 4, 2  # of a generated document
 
 
-def main(arguments: Sequence[str] | None = None) -> Figures:
+def main(arguments: Sequence[str] | None = None) -> Findings:
     """Return all regressions, and the number of terminals in each case."""
     parser = parser_of("regressions", __doc__, sentences=12_000, test=300, batch_size=24, seeds=1)
     parser.add_argument("--tg", type=Path, nargs="+", default=[], help="runs of Transformer Grammars")
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> Figures:
     models, train_corpus, corpus, sources, n_hours = (_given if any(paths) else _generated)(ops, options)
     figures = regressions(ops, *models, train_corpus, corpus, thresholds)
     seeds = sorted({read_state(model.path)["training"]["seed"] for of_kind in models for model in of_kind})
-    finish(options, "regressions", table_of(figures), figures, picture_of(figures), sources, n_hours, seeds)
+    write_analysis(options, "regressions", table_of(figures), figures, picture_of(figures), sources, n_hours, seeds)
     return figures
 
 
@@ -138,7 +138,7 @@ def regressions(
     train_corpus: Corpus,
     corpus: Corpus,
     thresholds: Sequence[float],
-) -> Figures:
+) -> Findings:
     """Return the regressions of the difference on the indicators of cases; cases that do not occur are left out."""
     vocabulary = tgs[0].vocabulary
     logps = {kind: terminal_logps(ops, models, corpus) for kind, models in (("tg", tgs), ("txl_cc", txls))}
@@ -151,7 +151,7 @@ def regressions(
         (FREQUENCIES, frequency[terminals(corpus, vocabulary)]), (CONTEXTS, contexts), (PLACES, places),
     ), strict=True))  # fmt: skip
     y = mixture_logp(logps["tg"]) - mixture_logp(logps["txl_cc"])
-    figures: Figures = {
+    figures: Findings = {
         "thresholds": list(thresholds),
         "zipf": zipf(terminals(train_corpus, vocabulary)),
         "mean": y.mean(),
@@ -165,7 +165,7 @@ def terminal_logps(ops: ModuleType, models: Sequence[Model], corpus: Corpus) -> 
     return np.array([np.concatenate([*event_logps(ops, [model], corpus)])[terminal] for model in models])
 
 
-def _regressed(names: Sequence[str], case: np.ndarray, y: np.ndarray, logps: dict[str, np.ndarray]) -> Figures:
+def _regressed(names: Sequence[str], case: np.ndarray, y: np.ndarray, logps: dict[str, np.ndarray]) -> Findings:
     columns, kept_names = design(names, case)
     regression: Regression = least_squares(kept_names, columns, y)
     return {
@@ -253,7 +253,7 @@ def zipf(ids: np.ndarray) -> float:
     return float(np.polyfit(x, np.log(counts), 1)[0]) if len(counts) > 1 else 0.0
 
 
-def table_of(figures: Figures) -> str:
+def table_of(figures: Findings) -> str:
     """Return a row for each coefficient of every regression."""
     rows, lines = [], []
     for name in REGRESSIONS:
@@ -276,14 +276,14 @@ def table_of(figures: Figures) -> str:
     return "\n".join([text, "", limits, *lines])
 
 
-def picture_of(figures: Figures) -> Picture:
+def picture_of(figures: Findings) -> Picture:
     """Return a panel for each regression: coefficients with 95 % intervals."""
     panels = []
     for name in REGRESSIONS:
         coefficients = list(figures[name]["coefficients"].items())
         points = [(float(k), one["estimate"]) for k, (_, one) in enumerate(coefficients)]
-        bars = [(one["estimate"] - 1.96 * one["standard_error"], one["estimate"] + 1.96 * one["standard_error"])
-                for _, one in coefficients]  # fmt: skip
+        intervals = [normal(one["estimate"], one["standard_error"]) for _, one in coefficients]
+        bars = [(interval.low, interval.high) for interval in intervals]
         names = {float(k): variable.removeprefix("InContext") for k, (variable, _) in enumerate(coefficients)}
         series = {
             "log p under TG - log p under TXL (CC)": Series(points, y_bars=bars, joined=False),

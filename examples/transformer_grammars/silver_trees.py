@@ -20,7 +20,7 @@ from pathlib import Path
 
 from accel.data.corpora.treebank import read_sentences
 from accel.data.files.lines import find_file, read_lines
-from accel.evaluation.evalb import with_tags
+from accel.evaluation.evalb_input import with_tags
 from accel.tasks.numbers import at_least
 from accel.trained.opening import checkpoint_of
 from accel.training.directory import write_text

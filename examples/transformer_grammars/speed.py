@@ -28,7 +28,7 @@ from accel.training.optimizer import clip_factor, norm, update
 from accel.training.run import start
 from accel.training.settings import TrainingConfig
 from benchmarks.timing import CLOCKS, Clock, Times
-from examples.findings import Figures, digest_of, finish
+from examples.findings import Findings, digest_of, write_analysis
 from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
 from examples.program import run_program
@@ -41,7 +41,7 @@ from refimpl.trees import Tree
 SENTENCES = 4  # of a document
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, Figures]]:
+def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, Findings]]:
     """Return the steps a second of every model on sentences and on documents: median, least and greatest."""
     parser = parser_of("speed", __doc__, sentences=4000, seeds=1)
     parser.add_argument("--repeats", type=at_least(1), default=7)
@@ -51,14 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, Figures]
     ops, clock = accel.load(options.backend), Clock(CLOCKS[options.clock], options.repeats)
     trees, sources = _trees(options)
     documents = [Tree(DOCUMENT, tuple(trees[k : k + SENTENCES])) for k in range(0, len(trees), SENTENCES)]
-    figures: dict[str, dict[str, Figures]] = {name: {} for name in MODELS}
+    figures: dict[str, dict[str, Findings]] = {name: {} for name in MODELS}
     begin = clock.read()
     for kind, trees_of_kind in (("sentences", trees), ("documents", documents)):
         calls = [_steps(ops, options, name, trees_of_kind) for name in MODELS]
         for name, times in zip(MODELS, clock.times(*calls), strict=True):
             figures[name][kind] = _rates(times, options.steps_each)
     n_hours = (clock.read() - begin) / 3600
-    finish(options, "speed", table_of(figures), figures, picture_of(figures), sources, n_hours)
+    write_analysis(options, "speed", table_of(figures), figures, picture_of(figures), sources, n_hours)
     return figures
 
 
@@ -95,22 +95,22 @@ def _steps(ops: ModuleType, options: argparse.Namespace, name: str, trees: Seque
     return steps
 
 
-def _rates(times: Times, steps: int) -> Figures:
+def _rates(times: Times, steps: int) -> Findings:
     return {"median": steps / times.median, "least": steps / times.greatest, "greatest": steps / times.least}
 
 
-def table_of(figures: dict[str, dict[str, Figures]]) -> str:
+def table_of(figures: dict[str, dict[str, Findings]]) -> str:
     """Return a row for each model: medians with the least and the greatest."""
     kinds = list(next(iter(figures.values())))
     rows = [[MODELS[name], *(_shown(rates[kind]) for kind in kinds)] for name, rates in figures.items()]
     return table(["steps a second", *kinds], rows)
 
 
-def _shown(rate: Figures) -> str:
+def _shown(rate: Findings) -> str:
     return f"{rate['median']:.2f} [{rate['least']:.2f}, {rate['greatest']:.2f}]"
 
 
-def picture_of(figures: dict[str, dict[str, Figures]]) -> Picture:
+def picture_of(figures: dict[str, dict[str, Findings]]) -> Picture:
     """Return a point for each model and kind of text, with the least and the greatest of the repetitions."""
     names = {float(k): MODELS[name] for k, name in enumerate(figures)}
     series = {}

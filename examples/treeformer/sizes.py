@@ -25,7 +25,7 @@ from accel.models.encoder_decoder.config import parameter_shapes
 from accel.tasks.numbers import at_least
 from accel.trained.opening import open_model
 from examples.commands import grove
-from examples.findings import Figures, finish, hours, interval, kept, seeds_of
+from examples.findings import Findings, hours, interval, kept, seeds_of, write_analysis
 from examples.markdown import spread, table
 from examples.panels import Panel, Series, draw_panels
 from examples.program import run_program
@@ -89,7 +89,7 @@ def variant_of(name: str) -> Variant:
     return Variant(title, int(depth), int(height[0]) if height else None)
 
 
-def main(arguments: Sequence[str] | None = None) -> list[Figures]:
+def main(arguments: Sequence[str] | None = None) -> list[Findings]:
     """Train and measure every model with every seed; write the table, the figures and the picture; return the rows."""
     options = _parser().parse_args(arguments)
     if (options.task == "head_final") != (options.data is None):
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figures]:
     labels = TASKS[options.task].shown
     data = digests(sorted(path for path in (options.data or options.out / "data").iterdir() if path.is_file()))
     picture = picture_of(rows, labels, options.height_depth)
-    finish(options, "sizes", table_of(rows, labels), rows, picture, data, hours(directories))
+    write_analysis(options, "sizes", table_of(rows, labels), rows, picture, data, hours(directories))
     return rows
 
 
@@ -153,14 +153,14 @@ def variants(depths: Sequence[int], heights: Sequence[int], height_depth: int) -
     return list(dict.fromkeys(all_of_them))
 
 
-def measured(ops: ModuleType, options: argparse.Namespace, variant: Variant, seed: int) -> Figures:
+def measured(ops: ModuleType, options: argparse.Namespace, variant: Variant, seed: int) -> Findings:
     """Return the figures and the number of parameters of a run, which is trained and measured once."""
     run, command = options.out / f"{variant.name}-{seed}", training(options, variant, seed)
 
-    def make() -> Figures:
+    def make() -> Findings:
         grove("train", *command, "--out", run, "--resume")
         model = open_model(ops, run)
-        figures: Figures = {"parameters": sum(map(prod, parameter_shapes(model.config).values()))}
+        figures: Findings = {"parameters": sum(map(prod, parameter_shapes(model.config).values()))}
         if options.task == "head_final":
             scores = head_final.evaluate(ops, model, options.out / "data")
             new = [value for name, value in scores.items() if name not in ("test", "known subjects")]
@@ -190,7 +190,7 @@ def training(options: argparse.Namespace, variant: Variant, seed: int) -> list[s
     return [str(word) for word in (*words, *(word for pair in settings.items() for word in ("--set", "=".join(pair))))]
 
 
-def table_of(rows: Sequence[Figures], shown: Mapping[str, str]) -> str:
+def table_of(rows: Sequence[Findings], shown: Mapping[str, str]) -> str:
     """Return a row for every kind of model: mean and sample deviation over seeds."""
     lines = [
         [row["model"], str(row["depth"]), height_name(row["H"]), f"{row['found'][0]['parameters']:,}",
@@ -205,7 +205,7 @@ def height_name(height: int | None) -> str:
     return "" if height is None else str(height or "none")
 
 
-def picture_of(rows: Sequence[Figures], shown: Mapping[str, str], height_depth: int) -> Picture:
+def picture_of(rows: Sequence[Findings], shown: Mapping[str, str], height_depth: int) -> Picture:
     """Return the figures by layers, by parameters and by H; bars are bootstrapped 95 % intervals over seeds."""
     of_depths = [row for row in rows if row["H"] in (None, HEIGHT)]
     at_depth = [row for row in rows if row["depth"] == height_depth]
@@ -229,7 +229,7 @@ def picture_of(rows: Sequence[Figures], shown: Mapping[str, str], height_depth: 
     return draw_panels(panels, "Treeformer by depth, size and H", columns=3)
 
 
-def _series(rows: Mapping[str, list[tuple[float, Figures]]], name: str) -> dict[str, Series]:
+def _series(rows: Mapping[str, list[tuple[float, Findings]]], name: str) -> dict[str, Series]:
     series = {}
     for title, places in rows.items():
         ordered = sorted(places, key=lambda place: place[0])

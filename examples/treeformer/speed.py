@@ -26,7 +26,7 @@ from accel.models.encoder_decoder import model
 from accel.models.encoder_decoder.config import Config
 from accel.tasks.numbers import at_least
 from benchmarks.timing import CLOCKS, Clock
-from examples.findings import Figures, finish
+from examples.findings import Findings, write_analysis
 from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
 from examples.program import run_program
@@ -34,7 +34,7 @@ from examples.program import run_program
 CHARTS = {"Transformer": "none", "Treeformer, paper": "paper", "Treeformer, released": "released"}
 
 
-def main(arguments: Sequence[str] | None = None) -> list[Figures]:
+def main(arguments: Sequence[str] | None = None) -> list[Findings]:
     """Time every model at every length; write table, figures and picture; return the times, in milliseconds."""
     options = _parser().parse_args(arguments)
     ops, clock, begin = accel.load("cpu"), Clock(CLOCKS[options.clock], options.repeats), perf_counter()
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figures]:
                         for title, one in zip(CHARTS, times, strict=True)}  # fmt: skip
         rows.append({"length": length, "median, least, greatest": milliseconds})
         print(f"{length} tokens: {', '.join(f'{values[0]:.2f} ms' for values in milliseconds.values())}", flush=True)
-    finish(options, "speed", table_of(rows), rows, picture_of(rows), {}, (perf_counter() - begin) / 3600)
+    write_analysis(options, "speed", table_of(rows), rows, picture_of(rows), {}, (perf_counter() - begin) / 3600)
     return rows
 
 
@@ -83,13 +83,13 @@ def _step(ops: ModuleType, config: Config, n_sentences: int, length: int) -> Cal
     return partial(model.loss_and_grad, ops, config, parameters, batch, gradients=gradients)
 
 
-def relative(row: Figures, title: str) -> float:
+def relative(row: Findings, title: str) -> float:
     """Return a model's speed in % of the Transformer's."""
     times = row["median, least, greatest"]
     return float(100 * times["Transformer"][0] / times[title][0])
 
 
-def table_of(rows: Sequence[Figures]) -> str:
+def table_of(rows: Sequence[Findings]) -> str:
     """Return a row for every length: milliseconds, and the speed of both charts in % of the Transformer's."""
     titles = list(CHARTS)
     lines = [[str(row["length"]), *(f"{row['median, least, greatest'][title][0]:.2f}" for title in titles),
@@ -97,7 +97,7 @@ def table_of(rows: Sequence[Figures]) -> str:
     return table(["tokens", *(f"{title}, ms" for title in titles), *(f"{title}, %" for title in titles[1:])], lines)
 
 
-def picture_of(rows: Sequence[Figures]) -> Picture:
+def picture_of(rows: Sequence[Findings]) -> Picture:
     """Return a panel of milliseconds a sentence, with least and greatest, and one of % of the Transformer's speed."""
     series, shares = {}, {}
     for title in CHARTS:

@@ -16,7 +16,8 @@ import pytest
 
 import accel
 from accel import cli
-from accel.evaluation.evalb import COLLINS, evalb, with_tags
+from accel.evaluation.evalb import evalb
+from accel.evaluation.evalb_input import COLLINS, with_tags
 from accel.models.transformer_grammars import model as fast
 from accel.trained.opening import Model
 from accel.training import checkpoint

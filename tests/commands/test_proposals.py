@@ -10,7 +10,8 @@ import pytest
 
 from accel import cli
 from accel.commands import rerank
-from accel.evaluation.evalb import COLLINS, TooManyErrors, evalb, with_tags
+from accel.evaluation.evalb import TooManyErrors, evalb
+from accel.evaluation.evalb_input import COLLINS, with_tags
 from accel.verify.compare import EPS32
 from refimpl.trees import words
 from tests.fixtures.toy_house import House, train, write

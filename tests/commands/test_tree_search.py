@@ -15,7 +15,8 @@ from accel import cli
 from accel.commands import parse_labelled
 from accel.data.corpora.treebank import encode_trees
 from accel.data.files.brackets import read_trees
-from accel.evaluation.evalb import COLLINS, evalb, with_tags
+from accel.evaluation.evalb import evalb
+from accel.evaluation.evalb_input import COLLINS, with_tags
 from accel.parsing.labelled import labelled_trees
 from accel.parsing.propose import propose
 from accel.scoring.trees import event_logps

@@ -27,7 +27,7 @@ from accel.evaluation.bound_and_rerank import (
     scored,
     word_perplexity,
 )
-from accel.evaluation.evalb import COLLINS
+from accel.evaluation.evalb_input import COLLINS
 from accel.scoring import trees as score
 from accel.trained.opening import Model
 from refimpl.transformer_grammars import marginal

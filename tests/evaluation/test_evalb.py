@@ -16,17 +16,8 @@ from hypothesis import strategies as st
 from accel.data.files.brackets import without_preterminals
 from accel.evaluation import evalb as evalb_module
 from accel.evaluation import evalb_input
-from accel.evaluation.evalb import (
-    COLLINS,
-    EvalbParameters,
-    TooManyErrors,
-    evalb,
-    read_parameters,
-    read_sentences,
-    score_sentence,
-    with_tags,
-)
-from accel.evaluation.evalb_input import Side
+from accel.evaluation.evalb import TooManyErrors, evalb, score_sentence
+from accel.evaluation.evalb_input import COLLINS, EvalbParameters, Side, read_parameters, read_sentences, with_tags
 from accel.verify.evalb_report import report
 from refimpl.trees import Tree, TreeError
 from refimpl.trees import words as words_of

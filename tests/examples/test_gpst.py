@@ -13,7 +13,8 @@ import accel
 from accel.data.generated.grammar import ENGLISH
 from accel.evaluation.induced_f1 import BASELINES
 from accel.models.gpst.config import Config, parameter_shapes
-from accel.search.word_level import Limits, surprisals
+from accel.search.pools import Limits
+from accel.search.word_level import surprisals
 from accel.trained.opening import open_model
 from accel.training.run import METRICS
 from examples.commands import EXPECTED, compare

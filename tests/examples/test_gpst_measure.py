@@ -11,7 +11,7 @@ import pytest
 
 import accel
 from accel.data.generated.grammar import ENGLISH
-from accel.evaluation.evalb import with_tags
+from accel.evaluation.evalb_input import with_tags
 from accel.evaluation.induced_f1 import BASELINES
 from accel.evaluation.syntaxgym import circuit_of
 from accel.scoring.surprisals import bits_of_words

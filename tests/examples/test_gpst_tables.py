@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from accel.evaluation.induced_f1 import BASELINES
-from accel.evaluation.induction import ORACLE
+from accel.evaluation.induced_f1 import BASELINES, ORACLE
 from accel.evaluation.syntaxgym import CIRCUITS
 from examples.gpst.ablations import COLUMNS, IMPROVING, STEPS
 from examples.gpst.ablations import MODELS as ABLATED

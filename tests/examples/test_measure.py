@@ -18,7 +18,7 @@ from accel.data.corpora.treebank import read_sentences, tags
 from accel.data.files.brackets import without_preterminals
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.vocabulary import Vocabulary
-from accel.evaluation.evalb import with_tags
+from accel.evaluation.evalb_input import with_tags
 from accel.parsing.propose import parses
 from accel.trained.opening import open_model
 from examples import candidates, measure

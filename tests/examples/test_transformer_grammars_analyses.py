@@ -18,7 +18,7 @@ from accel.data.corpora.treebank import Reading
 from accel.data.files.brackets import read_trees
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.building import build
-from accel.evaluation.evalb import with_tags
+from accel.evaluation.evalb_input import with_tags
 from accel.training.run import METRICS, TrainingError, kept_checkpoints
 from examples.transformer_grammars import ensembles, evolution, exactness, hybrids, regressions, speed
 from examples.transformer_grammars.sentences import test_proposals as proposals_of

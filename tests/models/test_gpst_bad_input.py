@@ -19,7 +19,8 @@ from accel.autodiff.variables import constant
 from accel.models.gpst import model as gpst
 from accel.models.gpst import parser as split_parser
 from accel.models.gpst.config import Config, initialise
-from accel.search.word_level import Limits, word_level_search
+from accel.search.pools import Limits
+from accel.search.word_level import word_level_search
 from accel.trained.opening import Model
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.gpst_batches import V, batch_of, config_of

@@ -15,9 +15,10 @@ import pytest
 import accel
 from accel import cli
 from accel.data.corpora.constituents import constituents
+from accel.data.corpora.proposals import read_proposals
 from accel.data.files.brackets import read_trees
-from accel.evaluation.bound_and_rerank import bracket_score, read_proposals
-from accel.evaluation.evalb import COLLINS
+from accel.evaluation.bound_and_rerank import bracket_score
+from accel.evaluation.evalb_input import COLLINS
 from accel.parsing.propose import Parse, closest, parses, propose, read_gold, read_words, sampled_parses
 from accel.trained.opening import Model, open_model
 from refimpl.trees import Tree, actions, words

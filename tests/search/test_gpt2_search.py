@@ -11,7 +11,8 @@ import pytest
 
 from accel.autodiff.arrays import host
 from accel.models.gpst import model as gpst
-from accel.search.word_level import Limits, sample, surprisals
+from accel.search.pools import Limits
+from accel.search.word_level import sample, surprisals
 from accel.trained.opening import Model
 from tests.fixtures.comparisons import close
 from tests.fixtures.cpu_backend import CPU

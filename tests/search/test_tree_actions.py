@@ -19,7 +19,8 @@ from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.building import build
 from accel.data.vocabularies.vocabulary import END_ID, Vocabulary
 from accel.scoring.trees import event_logps, tree_logps
-from accel.search.word_level import Limits, sample, surprisals, word_level_search
+from accel.search.pools import Limits
+from accel.search.word_level import sample, surprisals, word_level_search
 from accel.trained.opening import Model
 from accel.verify.strategies import seeds
 from refimpl.trees import Tree, actions, tree_from_actions

@@ -21,8 +21,8 @@ from accel.parsing.gpst import left_to_right_spans
 from accel.search import gpst_steps
 from accel.search.gpst_steps import COMP, START, no_actions
 from accel.search.lists import taken
-from accel.search.pools import log_softmax
-from accel.search.word_level import Limits, limits_of, sample, surprisals, word_level_search
+from accel.search.pools import Limits, log_softmax
+from accel.search.word_level import limits_of, sample, surprisals, word_level_search
 from accel.verify.strategies import seeds
 from refimpl.brute import binary_trees
 from refimpl.gpst.generator import step_logps

@@ -15,7 +15,8 @@ from accel import cli
 from accel.data.batches.constituents import encode_bracketed, parser_batches
 from accel.data.corpora.constituents import read_bracketed, tree_of
 from accel.data.corpora.treebank import read_sentences, tags
-from accel.evaluation.evalb import COLLINS, evalb, with_tags
+from accel.evaluation.evalb import evalb
+from accel.evaluation.evalb_input import COLLINS, with_tags
 from accel.models.transformer_grammars import span_parser
 from accel.parsing.propose import parses
 from accel.trained.opening import open_model
