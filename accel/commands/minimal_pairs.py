@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_options(options: argparse.Namespace) -> None:
     if options.split is not None and options.format != "sva":
-        raise ValueError("--split: is for --format sva")
+        raise ValueError("--split: is for --format sva: leave it out")
     check_outs(options, "out", reads=_files(options.data))
 
 

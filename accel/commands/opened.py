@@ -74,7 +74,8 @@ def open_models(options: argparse.Namespace) -> Opened:
     check_ensemble(models, ensemble)
     for model in models[1:]:
         if model.reading != models[0].reading:
-            raise ValueError(f"{model.path}: was trained with other options for reading trees than {models[0].path}")
+            others = f"was trained with other options for reading trees than {models[0].path}"
+            raise ValueError(f"{model.path}: {others}: score each by itself")
     scoring = {"ensemble": ensemble, "batch_size": options.batch_size}
     return Opened(ops, models, changed(models[0].reading or Reading(), options), scoring)
 

@@ -108,8 +108,8 @@ def run(options: argparse.Namespace) -> int:
     for model in models:
         if can(model, PROPOSALS):
             raise ValueError(f"{model.path}: a span parser: its best trees are those of grove propose --number 1")
-        if options.model not in (None, network_of(model)):
-            raise ValueError(f"{model.path}: a model of kind {network_of(model)}, not {options.model}")
+        if options.model not in (None, kind := network_of(model)):
+            raise ValueError(f"{model.path}: a model of kind {kind}, not {options.model}: leave --model out")
         if can(model, TREE_LOGPS) and len(models) > 1:
             raise ValueError(f"{model.path}: its trees have labels; give it as the only --checkpoint")
     if can(models[0], TREE_LOGPS):

@@ -33,6 +33,7 @@ from accel.data.published.wsj import CONVENTIONS, read_gold
 from accel.data.vocabularies import building
 from accel.data.vocabularies.terminals import unknown_class
 from accel.data.vocabularies.vocabulary import Vocabulary, VocabularyError
+from accel.trained.options import OptionError
 from refimpl.trees import Tree, tree_from_actions, words
 
 
@@ -85,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     for name, what in (("sections", "ptb"), ("ids", "bllip"), ("raw", "rnng"), ("convention", "text")):
         if getattr(options, name) and options.what != what:
-            raise ValueError(f"--{name}: is for {what}")
+            raise OptionError(name, f"is for {what}: leave it out")
     if options.what in ("mrg", "rnng", "text"):
         check_outs(options, "out", reads=mrg_files(options.path) if options.what == "mrg" else ())
     else:

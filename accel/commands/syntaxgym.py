@@ -109,7 +109,7 @@ def _suites(paths: list[Path]) -> list[Suite]:
     for path in (file for source in paths for file in suite_files(source)):
         suite = read_suite(path)
         if suite.name in suites:
-            raise LineError(path, 0, f"a second suite {suite.name}")
+            raise LineError(path, 0, f"a second suite {suite.name}: give each once")
         suites[suite.name] = suite
     return list(suites.values())
 

@@ -151,7 +151,8 @@ def _verify(options: argparse.Namespace, ops: dict[str, Op]) -> tuple[str, int]:
     only = [_known(name, ops) for name in options.only] or [name for name in ops if hasattr(backend, name)]
     missing_names = [name for name in only if not hasattr(backend, name)]
     if missing_names:
-        raise ValueError(f"{options.backend}: exports no {missing_names[0]}, which --only names")
+        names = ", ".join(name for name in ops if hasattr(backend, name)) or "nothing that can be tested"
+        raise ValueError(f"{options.backend}: exports no {missing_names[0]}, which --only names; it has {names}")
     from accel.verify.checks import without_files
 
     with without_files():

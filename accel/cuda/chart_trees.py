@@ -31,7 +31,7 @@ def chart_trees(weights: Array, offsets: Array, *, max_height: int | None) -> tu
     (weights,) = check.floats(weights=weights)
     check.shape("weights", weights, "P")
     (offsets,) = check.integers(np.int64, offsets=offsets)
-    host = check.sequence_offsets("offsets", offsets, int(offsets[-1]) if len(offsets) else 0)
+    host = check.sequence_offsets(offsets, int(offsets[-1]) if len(offsets) else 0)
     pairs = chart_sizes(host, max_height)[1]
     check.finite(weights=weights)
     for b, n in enumerate(np.diff(host).tolist()):

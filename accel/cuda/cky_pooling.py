@@ -203,7 +203,7 @@ class _Charts:
 
 
 def _charts(offsets: Array, n_tokens: int, max_height: int | None) -> _Charts:
-    host = check.sequence_offsets("offsets", offsets, n_tokens)
+    host = check.sequence_offsets(offsets, n_tokens)
     return known.once(charts_between(max_height), [offsets], [host])
 
 

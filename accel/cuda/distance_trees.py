@@ -31,7 +31,7 @@ def distance_trees(distances: Array, offsets: Array, *, split: str = "biased") -
         raise ValueError(f"split: {split!r} is not one of {', '.join(SPLITS)}")
     (distances,) = check.floats(distances=distances)
     check.shape("distances", distances, "N")
-    lengths = np.diff(check.sequence_offsets("offsets", offsets, len(distances)))
+    lengths = np.diff(check.sequence_offsets(offsets, len(distances)))
     if (lengths == 0).any():
         raise ValueError(f"sequence {int(np.argmin(lengths))}: empty")
     check.finite(distances=distances)

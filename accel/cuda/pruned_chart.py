@@ -33,7 +33,7 @@ def pruned_chart(scores: Array, offsets: Array, *, window: int) -> Charts:
     (scores,) = check.floats(scores=scores)
     check.shape("scores", scores, "S")
     (offsets,) = check.integers(np.int64, offsets=offsets)
-    host = check.sequence_offsets("offsets", offsets, len(scores) + len(offsets) - 1)
+    host = check.sequence_offsets(offsets, len(scores) + len(offsets) - 1)
     lengths = np.diff(host)
     if (lengths == 0).any():
         raise ValueError(f"sequence {int(np.argmin(lengths))}: empty")

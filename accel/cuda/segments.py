@@ -58,7 +58,7 @@ def walk(
     """Return the outputs of `segments`, and the depths [N]."""
     xp = device.xp()
     (types,) = check.integers(np.int8, types=types)
-    lengths = np.diff(check.sequence_offsets("offsets", offsets, len(types)))
+    lengths = np.diff(check.sequence_offsets(offsets, len(types)))
     n, n_sequences = len(types), len(lengths)
     starts = np.concatenate([[0], np.cumsum(-(-lengths // segment_length))]).astype(np.int64)
     segment_offsets = xp.asarray(starts)

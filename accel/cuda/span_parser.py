@@ -66,7 +66,7 @@ def _spans(scores: Array, offsets: Array) -> tuple[Any, Any]:
     if scores.shape[1] == 0:
         raise ValueError(f"scores: shape {scores.shape} has no labels")
     copy = known.host(offsets)
-    lengths = np.diff(check.sequence_offsets("offsets", offsets, int(copy[-1]) if len(copy) else 0))
+    lengths = np.diff(check.sequence_offsets(offsets, int(copy[-1]) if len(copy) else 0))
     if (lengths == 0).any():
         raise ValueError(f"sequence {int(np.argmin(lengths))}: empty")
     begins = np.concatenate([[0], np.cumsum(lengths * (lengths + 1) // 2)])

@@ -22,7 +22,7 @@ def double_closing(types: Array, offsets: Array) -> tuple[Array, Array, Array]:
     """
     xp = device.xp()
     (types,) = check.integers(np.int8, types=types)
-    host = check.sequence_offsets("offsets", offsets, len(types))
+    host = check.sequence_offsets(offsets, len(types))
     wrong = xp.flatnonzero((types < ONT) | (types > CNT1))
     if len(wrong):
         first = int(wrong[0])

@@ -86,14 +86,6 @@ def check_width(config: Any, width: str, heads: str, even: bool = False) -> None
         raise refusal(width, value, f"it is no multiple of {heads}, {count}", f"{use}, or another {heads}")
 
 
-def check_chunks(config: Any, chunk: str, *widths: str) -> None:
-    """Raise ValueError unless the chunk size divides every one of these widths."""
-    size, values = getattr(config, chunk), [getattr(config, width) for width in widths]
-    for name, value in zip(widths, values, strict=True):
-        if value % size:
-            raise refusal(chunk, size, f"it does not divide {name}, {value}", str(chunk_size(size, *values)))
-
-
 def chunk_size(most: int, *widths: int) -> int:
     """Return the greatest number up to `most` that divides every width.
 

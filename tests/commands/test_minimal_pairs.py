@@ -141,7 +141,7 @@ def test_mistakes_are_named(
     command = ("minimal_pairs", "--checkpoint", closed, "--data", tmp_path / "ml.tsv", "--format", "marvin_linzen")
     assert mistake(*command, "--per", 0) == "--per 0: at least 1 is needed"
     assert mistake(*command, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
-    assert mistake(*command, "--split", "dev") == "--split: is for --format sva"
+    assert mistake(*command, "--split", "dev") == "--split: is for --format sva: leave it out"
     assert mistake(*command, "--out", tmp_path) == f"--out {tmp_path}: a directory: name a file in it"
     assert mistake(*command, "--lower", "--capital") == "--capital: contradicts --lower: give one of them"
     assert mistake(*command[:-1], "sva").startswith(f"{tmp_path / 'ml.tsv'}:1: the header has no column 'label'")

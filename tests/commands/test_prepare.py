@@ -138,9 +138,10 @@ def test_a_word_that_a_text_would_split_is_refused(tmp_path: Path, mistake: Grov
 
 def test_options_of_other_sources_are_refused(treebank: Path, tmp_path: Path, mistake: Grove) -> None:
     out = ("--out", tmp_path / "trees")
-    assert mistake("prepare", "ptb", treebank, *out, "--raw") == "--raw: is for rnng"
-    assert mistake("prepare", "mrg", treebank, *out, "--sections", "2", "3", "4") == "--sections: is for ptb"
-    assert mistake("prepare", "rnng", treebank, *out, "--ids", "x") == "--ids: is for bllip"
+    assert mistake("prepare", "ptb", treebank, *out, "--raw") == "--raw: is for rnng: leave it out"
+    sections = ("--sections", "2", "3", "4")
+    assert mistake("prepare", "mrg", treebank, *out, *sections) == "--sections: is for ptb: leave it out"
+    assert mistake("prepare", "rnng", treebank, *out, "--ids", "x") == "--ids: is for bllip: leave it out"
     assert mistake("prepare", "ptb", treebank, *out).endswith(
         "wsj: no folder 05 in it: give the folder that holds the sections, such as parsed/mrg/wsj"
     )

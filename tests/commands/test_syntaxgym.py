@@ -159,7 +159,7 @@ def test_mistakes_are_named(text: Path, closed: Path, tmp_path: Path, mistake: C
     suite = write_suite(tmp_path / "toy.json", pairs_of(text))
     command = ("syntaxgym", "--checkpoint", closed, suite)
     assert mistake(*command[:3]) == "SUITES: give suites, or a folder or an archive of suites"
-    assert mistake(*command, suite) == f"{suite}: a second suite number_toy"
+    assert mistake(*command, suite) == f"{suite}: a second suite number_toy: give each once"
     assert mistake(*command, "--beam", 0) == "--beam 0: at least 1 is needed"
     assert mistake(*command, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
     message = f"--out {tmp_path / 'no' / 'x'}: no directory {tmp_path / 'no'}: make it first"

@@ -91,7 +91,8 @@ def test_operations_are_named_as_in_the_table(folder: Path, mistake: Callable[..
     message = "unknown operation 'layer_nrom': did you mean layer_norm?"
     assert mistake("verify", "cpu", "--only", "layer_nrom") == message
     assert mistake("verify", "--describe", "layer_nrom") == message
-    assert mistake("verify", "own_fine", "--only", "cumax") == "own_fine: exports no cumax, which --only names"
+    wrong = mistake("verify", "own_fine", "--only", "cumax")
+    assert wrong == "own_fine: exports no cumax, which --only names; it has layer_norm"
     assert mistake("verify").startswith("BACKEND is missing: type grove verify MODULE")
     for option in ("--examples=0", "--seconds=0", "--seconds=nan"):
         assert "at least one example, and more than 0 seconds" in mistake("verify", "own_fine", option)

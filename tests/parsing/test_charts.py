@@ -185,7 +185,10 @@ def test_mistakes(run: Path, run_grove: Grove) -> None:
         ((*parse, run / "text", "--split", "biased"), "--split: is for distances"),
         ((*parse, run / "text", "--mode", "parser"), "--mode: is for trees of GPST, and "),
         ((*parse, run / "text", "--no-sync"), "best.safetensors holds a treeformer: leave it out"),
-        ((*parse, run / "text", "--model", "fasttrees"), "a model of kind treeformer, not fasttrees"),
+        (
+            (*parse, run / "text", "--model", "fasttrees"),
+            "of kind treeformer, not fasttrees: leave --model out",
+        ),
         (("parse", "--checkpoint", run.parent / "plain", run / "text"), "which gives no trees without labels"),
         (("surprisal", "--checkpoint", run, run / "text"), "best.safetensors: holds a treeformer, which gives no"),
         (("generate", "--checkpoint", run), "best.safetensors: holds a treeformer, which gives no texts"),

@@ -152,7 +152,7 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     wrong = mistake("parse", "--checkpoint", trained, texts / "test", "--layer", 1)
     assert wrong == f"--layer: is for distances, and {trained}/best.safetensors holds a gpst: leave it out"
     wrong = mistake("parse", "--checkpoint", trained, texts / "test", "--model", "fasttrees")
-    assert wrong.endswith("a model of kind gpst, not fasttrees")
+    assert wrong.endswith("a model of kind gpst, not fasttrees: leave --model out")
     same = ("--validation", texts / "train", "--test", texts / "train")
     closed = run_of(texts, out, "--sentence-a-line", "--vocabulary", "words", "--vocabulary-size", 200, *same)
     (texts / "strange").write_text("(S (NP zebras) sleep)\n")

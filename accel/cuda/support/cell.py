@@ -26,7 +26,7 @@ class Steps:
 def steps_of(offsets: Array, n_rows: int, n_sequences: int) -> Steps:
     """Return the steps; raise ValueError if offsets do not fit, or a sequence is empty."""
     check.shape("offsets", offsets, n_sequences + 1)
-    copy = check.sequence_offsets("offsets", offsets, n_rows)
+    copy = check.sequence_offsets(offsets, n_rows)
     lengths = np.diff(copy)
     if (lengths == 0).any():
         raise ValueError(f"sequence {int(np.argmin(lengths))}: empty")

@@ -178,12 +178,12 @@ def finite_rows(*names: str) -> Iterator[Array]:
         yield checks.add(*(partial("{name}: NaN or infinity in row {}".format, name=name) for name in names))
 
 
-def sequence_offsets(name: str, offsets: Array, total: int) -> Any:
+def sequence_offsets(offsets: Array, total: int) -> Any:
     """Return the offsets of sequences on the host; raise ValueError unless they rise from 0 to `total`."""
-    integers(np.int64, **{name: offsets})
+    integers(np.int64, offsets=offsets)
     copy = known.host(offsets)
     if not len(copy) or not _rises(copy, total):
-        raise ValueError(f"{name}: does not rise from 0 to {total}")
+        raise ValueError(f"offsets: does not rise from 0 to {total}")
     return copy
 
 

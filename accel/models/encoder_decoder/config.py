@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from accel.models.checks import FLAG, RATE, at_least, check, check_chunks, check_width, one_of, refusal
+from accel.models.checks import FLAG, RATE, at_least, check, check_width, chunk_size, one_of, refusal
 
 GATES = ("none", "positionwise", "causal")
 GATE_CONVOLUTIONS = ("shared", "own")
@@ -60,7 +60,9 @@ class Config:
             size = self.source_vocabulary_size
             raise refusal("source_vocabulary_size", size, "a classifier has one vocabulary only", "0")
         check_width(self, "d_model", "n_heads", even=True)
-        check_chunks(self, "chunk_size", "d_model")
+        if self.d_model % self.chunk_size:
+            but = f"it does not divide d_model, {self.d_model}"
+            raise refusal("chunk_size", self.chunk_size, but, str(chunk_size(self.chunk_size, self.d_model)))
 
     def layers(self, side: str) -> int:
         """Return how many layers the encoder or the decoder has."""
