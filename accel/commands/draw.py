@@ -7,6 +7,7 @@ import os
 from itertools import islice
 from pathlib import Path
 from shlex import quote
+from types import ModuleType
 
 import accel
 from accel.autodiff.arrays import host
@@ -27,7 +28,7 @@ from accel.parsing.distances import distances, layer_of
 from accel.tasks.numbers import at_least
 from accel.tasks.reading import add_reading, changed
 from accel.trained.kinds import ATTENTION, require
-from accel.trained.opening import open_model
+from accel.trained.opening import Model, open_model
 from accel.trained.options import OptionError
 
 _OF_TREES = ("number", "drop_traces", "drop_function_tags", "keep_tags", "leave_out_untagged")
@@ -148,11 +149,15 @@ def _read_typed(text: str, reading: Reading) -> Sentence:
     return sentence._replace(line=0)
 
 
-def _draw_attention(options: argparse.Namespace) -> Picture:
+def _opened(options: argparse.Namespace) -> tuple[ModuleType, Model]:
     if options.checkpoint is None:
-        raise PictureError("attention: give the model with --checkpoint")
+        raise PictureError(f"{options.kind}: give the model with --checkpoint")
     ops = accel.load(options.backend)
-    model = open_model(ops, options.checkpoint)
+    return ops, open_model(ops, options.checkpoint)
+
+
+def _draw_attention(options: argparse.Namespace) -> Picture:
+    ops, model = _opened(options)
     require(model, ATTENTION)
     sentence = _read_tree(options, model.reading or Reading())
     require_known(options.input[0] if sentence.line else shortened(options.input[0]), [sentence], model.vocabulary)
@@ -172,10 +177,8 @@ def _draw_attention(options: argparse.Namespace) -> Picture:
 
 
 def _draw_distances(options: argparse.Namespace) -> Picture:
-    if options.checkpoint is None:
-        raise PictureError("distances: give the model with --checkpoint")
-    ops, words = accel.load(options.backend), " ".join(options.input).split()
-    model = open_model(ops, options.checkpoint)
+    ops, model = _opened(options)
+    words = " ".join(options.input).split()
     [(layer_distances, offsets)] = distances(ops, model, [words])
     layer = layer_of(len(layer_distances), options.layer, "the model")
     spans = host(ops.distance_trees(layer_distances[layer - 1], offsets)[0])
@@ -184,10 +187,8 @@ def _draw_distances(options: argparse.Namespace) -> Picture:
 
 
 def _draw_chart(options: argparse.Namespace) -> Picture:
-    if options.checkpoint is None:
-        raise PictureError(f"{options.kind}: give the model with --checkpoint")
-    ops, text = accel.load(options.backend), " ".join(options.input)
-    model = open_model(ops, options.checkpoint)
+    ops, model = _opened(options)
+    text = " ".join(options.input)
     if options.kind == "chart":
         return chart_of_run(ops, model, text, options.target)
     return draw_tree(parse_of_run(ops, model, text, options.max_height))

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 import accel
-from accel.autodiff.seeds import mix
 from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import DOCUMENT, encode_trees
@@ -24,9 +23,9 @@ from accel.drawing.svg import Picture
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.tasks.numbers import at_least
 from accel.training.communicator import serial
-from accel.training.optimizer import clip_factor, norm, update
 from accel.training.run import start
 from accel.training.settings import TrainingConfig
+from accel.training.step import make_step
 from benchmarks.timing import CLOCKS, Clock, Times
 from examples.findings import Findings, digest_of, write_analysis
 from examples.markdown import table
@@ -82,15 +81,7 @@ def _steps(ops: ModuleType, options: argparse.Namespace, name: str, trees: Seque
 
     def steps() -> None:
         for _ in range(options.steps_each):
-            batch = next(batches)
-            memory = run.memories[0] if run.memories else None
-            _, _, memory = transformer_grammar.loss_and_grad(
-                ops, config, run.parameters, batch, memory, mix(0, run.step), run.gradients
-            )
-            run.memories = [memory]
-            scale = 1.0 / max(batch.n_labels, 1)
-            scale *= clip_factor(norm(run.gradient) * scale, training.clip_norm)
-            update(ops, run.optimizer, run.vector, run.gradient, training.rate(run.step), scale)
+            make_step(run, next(batches))
 
     return steps
 
