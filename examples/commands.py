@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from accel import cli
@@ -25,6 +25,15 @@ def grove(*arguments: object) -> None:
     status = cli.main(line)
     if status:
         raise SystemExit(status)
+
+
+def set_options(settings: Iterable[str]) -> list[str]:
+    """Return the settings NAME=VALUE as options of `grove train`.
+
+    >>> set_options(["d_model=64", "dropout=0"])
+    ['--set', 'd_model=64', '--set', 'dropout=0']
+    """
+    return [word for setting in settings for word in ("--set", setting)]
 
 
 def write_sentences(out: Path, n_train: int, n_test: int) -> list[str | Path]:

@@ -33,7 +33,7 @@ from accel.training.directory import write_text
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
 from examples.candidates import Candidates, draw, propose, search, unite, writing_hours
-from examples.commands import grove
+from examples.commands import grove, set_options
 from examples.findings import hours
 from examples.program import run_program
 from examples.provenance import TRAINED_AT, commit, digests, machine
@@ -110,9 +110,9 @@ def _train_grammar(options: argparse.Namespace, model: str, seed: int) -> None:
     settings = defaults | dict(options.settings)
     kind = ("--model", network, *VARIANTS.get(variant, ()), *(("--documents",) if options.documents else ()))
     sizes = ("--batch-size", 16, "--steps", steps, "--seed", seed)
-    set_options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    set_words = set_options(f"{name}={value}" for name, value in settings.items())
     cache = ("--cache", options.out / "cache")
-    _train(options, f"{model}-{seed}", *kind, *cache, *VOCABULARY, *sizes, *set_options)
+    _train(options, f"{model}-{seed}", *kind, *cache, *VOCABULARY, *sizes, *set_words)
 
 
 def _train(options: argparse.Namespace, name: str, *extra: object) -> None:

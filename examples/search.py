@@ -32,6 +32,7 @@ from accel.training.directory import write_text
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS, TrainingError
 from accel.training.step import NonFiniteLoss
+from examples.commands import set_options
 from examples.program import run_program
 from examples.provenance import commit, machine
 
@@ -184,7 +185,7 @@ def _metrics(directory: Path) -> list[dict[str, Any]]:
 
 
 def _set(values: dict[str, str]) -> list[str]:
-    return [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
+    return set_options(f"{name}={value}" for name, value in values.items())
 
 
 def _head(names: Iterable[str]) -> list[str]:

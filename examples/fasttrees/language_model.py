@@ -21,7 +21,7 @@ from accel.evaluation.induced_f1 import score, score_baselines, table
 from accel.parsing.distances import induced_spans
 from accel.tasks.numbers import at_least
 from accel.trained.opening import open_model
-from examples.commands import finish, grove, write_sentences
+from examples.commands import finish, grove, set_options, write_sentences
 from examples.program import run_program
 
 MODELS = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "faster_fasttrees": "Faster FastTrees"}
@@ -48,7 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     options = parser.parse_args(arguments)
     files = write_sentences(options.out, options.sentences, options.test)
     gold = list(read_gold(options.out / "test.trees", "plain"))
-    set_options = [word for setting in SETTINGS for word in ("--set", setting)]
     ops, figures, rows = accel.load("cpu"), {}, {}
     for name, title in MODELS.items():
         run = options.out / name
@@ -64,9 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
             "--seed",
             options.seed,
         )
-        grove(
-            "train", "--task", "language_model", "--model", name, *files, "--out", run, "--resume", *sizes, *set_options
-        )
+        options_of_run = (*files, "--out", run, "--resume", *sizes, *set_options(SETTINGS))
+        grove("train", "--task", "language_model", "--model", name, *options_of_run)
         figures[title] = {"perplexity": json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["perplexity"]}
         model = open_model(ops, run)
         for layer in LAYERS:

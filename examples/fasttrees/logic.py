@@ -19,7 +19,7 @@ import numpy as np
 from accel.data.generated.logic import LONGEST, load_test, write_files
 from accel.tasks.numbers import at_least
 from accel.training.directory import write_text
-from examples.commands import finish, grove, table
+from examples.commands import finish, grove, set_options, table
 from examples.program import run_program
 
 MODELS = {"on_lstm": "ON-LSTM", "fasttrees": "FastTrees", "conv_fasttrees": "Conv. FastTrees"}
@@ -49,8 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     figures = {}
     for kind in options.models:
         title = MODELS[kind]
-        set_options = [word for setting in SETTINGS for word in ("--set", setting)]
-        sizes = ("--epochs", options.epochs, "--seed", options.seed, *set_options)
+        sizes = ("--epochs", options.epochs, "--seed", options.seed, *set_options(SETTINGS))
         run = options.out / kind
         grove("train", "--task", "logic", "--model", kind, "--data", data, "--out", run, "--resume", *sizes)
         figures[title] = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["accuracy"]

@@ -23,12 +23,11 @@ from accel.training.directory import write_text
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
 from examples import markdown, provenance
-from examples.commands import grove
+from examples.commands import grove, set_options
 from examples.program import run_program
 from examples.task_results import training_result, value_of
+from examples.task_tables import CELLS, SENTIMENT
 
-NAMES = dict(zip(KINDS, ("LSTM", "ON-LSTM", "FastTrees", "Conv. FastTrees", "Faster FastTrees"), strict=True))
-PAPER = {"lstm": 87.86, "on_lstm": 88.30, "faster_fasttrees": 86.99, "conv_fasttrees": 88.46, "fasttrees": 88.69}
 SETTINGS = (
     *("projection_size=64", "hidden_size=64", "chunk_size=8", "mlp_size=64", "dropout=0.2"),
     *("batch_size=128", "maximum_rate=2e-3", "least_rate=2e-4"),
@@ -52,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:
     files = {name: find_file(options.data, f"{name}.txt") for name in ("train", "dev", "test")}
     vectors = options.vectors or [random_vectors(files["train"], options.out / f"vectors-{k}.txt", k) for k in (1, 2)]
     model_options = [word for file in vectors for word in ("--vectors", file)]
-    model_options += [word for setting in SETTINGS for word in ("--set", setting)]
+    model_options += set_options(SETTINGS)
     data = ("--data", files["train"], "--validation", files["dev"], "--test", files["test"], "--no-phrases")
     rows = []
     for kind in KINDS:
@@ -87,8 +86,8 @@ def table(rows: Sequence[dict[str, float]]) -> str:
     cells = []
     for row in rows:
         kind = str(row["model"])
-        numbers = (f"{row['accuracy']:.1f}", f"{row['epochs']}", f"{row['seconds']:.0f}", f"{PAPER[kind]:.2f}")
-        cells.append((NAMES[kind], *numbers))
+        numbers = (f"{row['accuracy']:.1f}", f"{row['epochs']}", f"{row['seconds']:.0f}", SENTIMENT[kind])
+        cells.append((CELLS[kind], *numbers))
     return markdown.table(head, cells)
 
 

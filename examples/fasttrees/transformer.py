@@ -17,7 +17,7 @@ from pathlib import Path
 from accel.tasks.numbers import at_least
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
-from examples.commands import finish, grove, table
+from examples.commands import finish, grove, set_options, table
 from examples.program import run_program
 
 MODELS = {
@@ -52,9 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
         ):
             run = options.out / f"{task}-{model}"
             interval = f"validate_every={max(1, steps // 5)}"
-            set_options = [word for setting in (*SETTINGS, interval) for word in ("--set", setting)]
-            sizes = ("--steps", steps, *size, "--seed", options.seed)
-            grove("train", "--task", task, "--model", model, "--out", run, "--resume", *sizes, *set_options)
+            sizes = ("--steps", steps, *size, "--seed", options.seed, *set_options((*SETTINGS, interval)))
+            grove("train", "--task", task, "--model", model, "--out", run, "--resume", *sizes)
             runs[task] = run
         figures[title] = _figures(runs["agreement"], runs["arithmetic"])
     print(f"\nIn %, after few steps:\n\n{table(figures, list(figures[title]))}")

@@ -23,7 +23,7 @@ from accel.search.word_level import surprisals
 from accel.tasks.numbers import at_least
 from accel.trained.opening import Model
 from accel.trained.words import encode_words, joined
-from examples.commands import grove, write_sentences
+from examples.commands import grove, set_options, write_sentences
 
 SETTINGS = (
     *("d_model=128", "n_heads=4", "type_layers=1", "token_layers=2", "d_compose=64", "dropout=0", "network_dropout=0"),
@@ -53,9 +53,8 @@ def train(options: argparse.Namespace, name: str, *extra: object) -> dict[str, A
     gold = ("--gold", options.out / "test.trees", "--convention", "plain", "--beam", options.beam)
     text = ("--sentence-a-line", "--vocabulary", "words", "--max-tokens", 128)
     sizes = ("--steps", options.steps, "--batch-size", options.batch_size, "--seed", options.seed)
-    set_options = [word for setting in SETTINGS for word in ("--set", setting)]
     run = ("--out", options.out / name, "--resume")
-    grove("train", "--task", "gpst", *files, *gold, *text, *run, *sizes, *set_options, *extra)
+    grove("train", "--task", "gpst", *files, *gold, *text, *run, *sizes, *set_options(SETTINGS), *extra)
     scores: dict[str, Any] = json.loads((options.out / name / "evaluation.json").read_text(encoding="utf-8"))
     return scores
 

@@ -24,7 +24,7 @@ from accel.tasks.encoder_decoder import sequence_accuracy
 from accel.tasks.numbers import at_least
 from accel.trained.opening import Model, open_model
 from accel.training.directory import write_text
-from examples.commands import FIGURES, finish, grove, table
+from examples.commands import FIGURES, finish, grove, set_options, table
 from examples.program import run_program
 from refimpl.trees import Tree, words
 
@@ -101,13 +101,12 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     data = options.out / "data"
     write_data(data, options.sentences, options.test)
     ops, figures = accel.load("cpu"), {}
-    set_options = [word for setting in SETTINGS for word in ("--set", setting)]
     interval = ("--set", f"validate_every={max(1, options.steps // 5)}")
-    sizes = ("--steps", options.steps, "--batch-size", 1024, "--seed", options.seed, *set_options, *interval)
+    sizes = ("--steps", options.steps, "--batch-size", 1024, "--seed", options.seed, *set_options(SETTINGS), *interval)
     for name in options.models:
         run, title = options.out / name, names[name]
         kind, settings = MODELS[title]
-        extra = [word for setting in settings for word in ("--set", setting)]
+        extra = set_options(settings)
         grove("train", *data_options(data), "--model", kind, "--out", run, "--resume", *sizes, *extra)
         figures[title] = evaluate(ops, open_model(ops, run), data)
     if kind == "treeformer":

@@ -24,7 +24,7 @@ from accel.drawing.svg import Picture
 from accel.models.encoder_decoder.config import parameter_shapes
 from accel.tasks.numbers import at_least
 from accel.trained.opening import open_model
-from examples.commands import grove
+from examples.commands import grove, set_options
 from examples.findings import Findings, hours, interval, kept, seeds_of, write_analysis
 from examples.markdown import spread, table
 from examples.panels import Panel, Series, draw_panels
@@ -187,7 +187,7 @@ def training(options: argparse.Namespace, variant: Variant, seed: int) -> list[s
         words = ["--task", options.task, "--data", options.data, *file_options]
     words += ["--model", CHARTS[variant.title], "--seed", seed, "--steps", options.steps or task.steps]
     words += ["--batch-size", options.batch_size or task.batch_size]
-    return [str(word) for word in (*words, *(word for pair in settings.items() for word in ("--set", "=".join(pair))))]
+    return [str(word) for word in (*words, *set_options(map("=".join, settings.items())))]
 
 
 def table_of(rows: Sequence[Findings], shown: Mapping[str, str]) -> str:

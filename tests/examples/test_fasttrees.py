@@ -41,8 +41,8 @@ def test_sentiment(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     for name in ("train", "dev", "test"):
         (tmp_path / f"{name}.txt").write_text(SENTIMENT)
     rows = sentiment.main(["--data", str(tmp_path), "--out", str(tmp_path / "out"), "--epochs", "2"])
-    assert [row["model"] for row in rows] == list(sentiment.NAMES) and all(row["epochs"] == 2 for row in rows)
-    results = [json.loads((tmp_path / "out" / f"{name}-0" / "result.json").read_text()) for name in sentiment.NAMES]
+    assert [row["model"] for row in rows] == list(sentiment.CELLS) and all(row["epochs"] == 2 for row in rows)
+    results = [json.loads((tmp_path / "out" / f"{name}-0" / "result.json").read_text()) for name in sentiment.CELLS]
     assert [value_of(result, "accuracy") for result in results] == [row["accuracy"] for row in rows]
     assert all(len(result["data"]) == 3 and tuple(result) == FIELDS for result in results)
     assert capsys.readouterr().out.endswith(f"{sentiment.table(rows)}\n")
