@@ -228,11 +228,11 @@ def test_the_pages_name_the_data() -> None:
     [small] = re.findall(
         r"`data` has, in the folders ([^.]+)", (ROOT / "examples/RESULTS.md").read_text(encoding="utf-8")
     )
-    named = {queued: " ".join(text for run in queued for text in (*run.commands, *run.data))
+    texts = {queued: " ".join(text for run in queued for text in (*run.commands, *run.data))
              for queued in (RUNS, SMALL_RUNS, GPU_RUNS)}  # fmt: skip
-    assert set(files_of) == set(re.findall(r"\{data\}/(\w+)", " ".join(named.values())))
-    assert set(re.findall(r"`(\w+)`", small)) == set(re.findall(r"\{data\}/(\w+)", named[SMALL_RUNS]))
-    for folder, name in set(re.findall(r"\{data\}/(\w+)/(\S+)", " ".join(named.values()))):
+    assert set(files_of) == set(re.findall(r"\{data\}/(\w+)", " ".join(texts.values())))
+    assert set(re.findall(r"`(\w+)`", small)) == set(re.findall(r"\{data\}/(\w+)", texts[SMALL_RUNS]))
+    for folder, name in set(re.findall(r"\{data\}/(\w+)/(\S+)", " ".join(texts.values()))):
         start, dot, end = name.partition(".lc.")  # multi30k's files are listed by their beginnings and ends
         assert f"`{name}`" in files_of[folder] or (dot and f"`{start}`" in files_of[folder] and end in files_of[folder])
 
