@@ -1,8 +1,8 @@
 """Layer normalisation, dropout, embedding and cross-entropy, each with its gradient.
 
 Mirrors `refimpl.layers`.
-Parallel over chunks of rows; sums over rows are kept per chunk ([chunks, d]) and added in order, so that no result
-depends on the number of threads.
+Parallel over chunks of rows; sums over rows are kept per chunk ([chunks, d]) and added in order, so that no result but
+a matrix product, which rounds as the BLAS does, depends on the number of threads.
 """
 
 from __future__ import annotations

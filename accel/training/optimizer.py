@@ -56,8 +56,11 @@ def start(
 
 
 def start_average(state: Optimizer, parameters: Array) -> None:
-    """Make NT-ASGD begin an average with the parameters after the next update; an earlier average is dropped."""
-    state.vectors["average"], state.averaged = parameters.copy(), 0
+    """Make NT-ASGD begin an average with the parameters after the next update; an earlier average is dropped.
+
+    It is float64: after many updates, what one adds to it is smaller than float32 can add.
+    """
+    state.vectors["average"], state.averaged = parameters.astype(np.float64), 0
 
 
 def update(
@@ -67,7 +70,8 @@ def update(
 
     The scale may be an array without axes on the device. Weight decay is added to the scaled gradient, like the
     gradient of a penalty; the decay "decoupled" multiplies the parameters by 1 - rate * weight_decay before the step
-    instead (Loshchilov and Hutter 2019; PyTorch's AdamW). NT-ASGD is PyTorch's ASGD without decay term (lambd 0, t0 0):
+    instead (Loshchilov and Hutter 2019; PyTorch's AdamW), which in float32 has no effect where rate * weight_decay is
+    below 3e-8. NT-ASGD is PyTorch's ASGD without decay term (lambd 0, t0 0):
     its average is the mean of the parameters after each averaged update but the first.
     """
     state.step += 1

@@ -112,12 +112,12 @@ class Run:
     def learned_to_use(self) -> dict[str, Array]:
         """Return the learned parameters to validate: their averages, once there are some."""
         average = self.optimizer.vectors.get("average")
-        return self.parameters if average is None else self.views(average)
+        return self.parameters if average is None else self.views(average.astype(self.vector.dtype))
 
     def views(self, vector: Array) -> dict[str, Array]:
         """Return the parts of a flat vector, by the names of the parameters that they belong to."""
         shapes = {name: value.shape for name, value in self.parameters.items()}
-        return named_views(vector, shapes, multiple_of(self.ops, vector.itemsize))
+        return named_views(vector, shapes, multiple_of(self.ops, self.vector.itemsize))
 
 
 def start(
@@ -233,7 +233,7 @@ def restore_run(run: Run, path: Path) -> Any:
     xp = run.ops.xp
     groups = [(content.parameters, run.vector), *((content.optimizer[n], v) for n, v in run.optimizer.vectors.items())]
     for group, vector in groups:
-        vector[...] = xp.asarray(packed(group, shapes, multiple_of(run.ops, vector.itemsize)))
+        vector[...] = xp.asarray(packed(group, shapes, multiple_of(run.ops, run.vector.itemsize)))
     rows_of = [rows if isinstance(rows, list) else [rows] for rows in saved["memory_rows"]]  # by rank and micro-batch
     start = sum(map(sum, rows_of[: run.communicator.rank]))
     for n_rows in rows_of[run.communicator.rank] if rows_of else []:

@@ -21,6 +21,7 @@ from accel.models.checks import (
 )
 from accel.training.schedule import learning_rate, noam
 
+TINY = 2.0**-126  # the least normal number of float32; a training takes smaller ones for 0
 OPTIMIZERS = ("adam", "sgd", "nt_asgd")
 DECAYS = ("penalty", "decoupled")
 SCHEDULES = ("cosine", "linear", "constant", "plateau", "noam")
@@ -93,6 +94,8 @@ class TrainingConfig:
             select=one_of(SELECTIONS), keep_checkpoints=zero, micro_batch=or_none(one), recompute=FLAG,
             precision=one_of(PRECISIONS),
         )  # fmt: skip
+        if self.epsilon < TINY:
+            raise refusal("epsilon", self.epsilon, "float32 does not hold so small a number", f"{TINY:.2g} or more")
         if self.seed >= 2**64:
             raise refusal("seed", self.seed, "it has more than 64 bits", "a number below 2**64")
         if self.optimizer == "nt_asgd" and self.select != "loss":

@@ -23,7 +23,10 @@ for _dtype in (np.float32, np.float64):
 
 @contextmanager
 def as_zeros() -> Iterator[None]:
-    """Set subnormal numbers to 0 in this thread, and in those that it starts; on Linux with an x86-64 processor."""
+    """Set subnormal numbers to 0 in this thread, and in those that it starts; on Linux with an x86-64 processor.
+
+    Threads that the BLAS has started before, for matrix products, are not changed.
+    """
     is_known = (platform.system(), platform.machine()) == ("Linux", "x86_64")
     library = ctypes.CDLL(None) if is_known else None
     if library is None or not hasattr(library, "fegetenv"):  # another system, or a Python without libm

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from accel.data.files.brackets import read_trees
+from accel.verify.errors import says
 from accel.verify.evalb_report import report
 from accel.verify.expected import Expected, compare
 from accel.verify.op import Case
@@ -141,8 +142,9 @@ def plain(x: Any) -> Any:
 
 
 def assert_same(got: Any, expected: Any, where: str) -> None:
-    """Compare nested answers: floats to 1e-10, all else exactly; an expected dictionary may lack keys of the answer."""
+    """Compare nested answers: floats to 1e-10, all else exactly; an expected dictionary may lack some keys."""
     if isinstance(expected, dict):
+        assert expected or not got, f"{where}: {got}, expected nothing"
         for key, value in expected.items():
             assert_same(got[key], value, f"{where}.{key}")
     elif isinstance(expected, list):
@@ -171,7 +173,7 @@ def test_vectors(path: Path) -> None:
     except ValueError as error:
         assert "error" in vector, f"{path}: {error}"
         kind, words = vector["error"].split(": ", 1)
-        assert type(error).__name__ == kind and words in str(error), f"{error} is not {vector['error']}"
+        assert type(error).__name__ == kind and says(str(error), words), f"{error} is not {vector['error']}"
     else:
         assert "expect" in vector, f"{path}: no error, but {result}"
         assert_same(result, infinite(vector["expect"]), path.stem)

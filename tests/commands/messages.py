@@ -203,8 +203,8 @@ def answer(typed: Typed, folder: Path) -> str:
     with chdir(folder), streams[0], streams[1], streams[2], patch.object(model, "loss_and_grad", _nothing_is_trained):
         status = cli.main(shlex.split(typed.command))
     text = err.getvalue().replace(f"{folder.resolve()}{os.sep}", "")
-    if status != 2 or out.getvalue():
-        print("PROBLEM", typed.command, status, out.getvalue()[:200], text, file=sys.__stderr__)
+    if status != 2 or out.getvalue() or text.count("\n") != 1:
+        raise AssertionError(f"{typed.command}: status {status}, prints {out.getvalue()[:200]!r}, refuses by {text!r}")
     for path in [path for path in folder.iterdir() if path.name not in before]:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return text

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accel.data.batches.order import permutation
 from accel.data.batches.sized import SizedBatches
 from accel.data.batches.trees import Batch
 from accel.data.corpora.treebank import Corpus
@@ -154,3 +155,11 @@ def test_a_position_of_other_data_is_refused(change: dict[str, Any], message: st
     stream = batches(seed=3)
     with pytest.raises(ValueError, match=message):
         stream.restore(stream.state() | change)
+
+
+def test_every_seed_has_an_order_of_its_own() -> None:
+    """From 2^63 on, a list of seed and epoch would become floats, which hold one of 2,048 such seeds only."""
+    orders = {tuple(permutation(20, seed, 0)) for seed in (0, 2**63, 2**63 + 1, 2**63 + 2, 2**64 - 1)}
+    assert len(orders) == 5
+    small = np.random.Generator(np.random.Philox(key=[7, 3])).permutation(5)
+    np.testing.assert_array_equal(permutation(5, 7, 3), small)

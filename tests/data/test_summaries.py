@@ -14,7 +14,7 @@ from accel import cli
 from accel.data.files.lines import LineError
 from accel.data.published.summaries import load_summaries, prompted
 from accel.data.vocabularies.building import build_of_words
-from accel.data.vocabularies.vocabulary import Vocabulary
+from accel.data.vocabularies.vocabulary import END_ID, Vocabulary
 from accel.tasks import summarisation
 from accel.tasks.summarisation import drawn_summaries
 from accel.trained.opening import open_model
@@ -126,6 +126,12 @@ def test_trained_sampled_and_scored(
     evaluate_options = ("--data", folder, "--top-k", 3, "--write", tmp_path / "summaries")
     scores = grove("evaluate", out, *evaluate_options)
     assert scores == grove("evaluate", out, *evaluate_options, "--no-sync") or name == "gpst"
+    with pytest.MonkeyPatch.context() as patched:
+        syncs: list[bool] = []
+        patched.setattr(summarisation, "sample", lambda *_, sync, **__: syncs.append(sync) or iter([(END_ID,)]))
+        for more in ({}, {"sync": False}):
+            assert list(drawn_summaries(ops, model, Path("file"), articles, options | more)) == [[], []]
+        assert syncs == [True, True, False, False]
     assert len((tmp_path / "summaries").read_text().splitlines()) == 6
     assert json.loads((out / "evaluation.top_k=3,sync=False.json").read_text()).keys() == figures.keys()
     assert json.loads((out / "evaluation.json").read_text()) == figures

@@ -51,9 +51,29 @@ def clauses() -> list[Clause]:
 
 def anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as links name them."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    texts = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
-    return {re.sub(r"[^\w\- ]", "", text).replace(" ", "-") for text in texts}
+    return set(map(slug, re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)))
+
+
+def section(page: Path, anchor: str) -> str:
+    """Return the text of a page under the heading with this anchor, with its sub-headings; without one the page."""
+    text = page.read_text(encoding="utf-8")
+    if not anchor:
+        return text
+    headings = list(re.finditer(r"^(#+) (.+)$", text, re.MULTILINE))
+    [k] = [k for k, heading in enumerate(headings) if slug(heading[2]) == anchor]
+    ends = (heading.start() for heading in headings[k + 1 :] if len(heading[1]) <= len(headings[k][1]))
+    return text[headings[k].start() : next(ends, len(text))]
+
+
+def stands_in(figure: str, text: str) -> bool:
+    """Return whether a number is in a text, and not only as part of a longer number."""
+    return re.search(rf"(?<![\d.,]){re.escape(figure)}(?!\d|[.,]\d)", text) is not None
+
+
+def slug(heading: str) -> str:
+    """Return the anchor of a heading."""
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.fixtures.named_commands import check_command, named_commands
 from tests.fixtures.readme_blocks import LANGUAGES, READMES, ROOT, Command, blocks, steps
+from tests.house.spec_pages import section, stands_in
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FILES = pytest.mark.parametrize("path", READMES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -84,8 +85,8 @@ def test_headline_figures_stand_where_they_are_measured() -> None:
     assert len(rows) == 7
     for row in rows:
         _, _, here, beside, link, _ = row.split("|")
-        [name] = re.findall(r"\]\(([^)#]+)", link)
-        text = (ROOT / name).read_text(encoding="utf-8")
+        [(name, anchor)] = re.findall(r"\]\(([^)#]+)#?([^)]*)\)", link)
+        text = section(ROOT / name, anchor)
         figures = re.findall(r"\d[\d.,]*\d|\d", f"{here} {beside}")
         assert figures and [figure for figure in figures if not stands_in(figure, text)] == [], name
 
@@ -97,8 +98,3 @@ def test_figures_of_the_demo_stand_where_they_are_explained() -> None:
     tables = [line for line in output if line.startswith("|")]
     figures = re.findall(r"\d[\d.,]*\d|\d", " ".join(tables))
     assert len(figures) > 9 and [figure for figure in figures if not stands_in(figure, text)] == []
-
-
-def stands_in(figure: str, text: str) -> bool:
-    """Return whether a number is in a text, and not only as part of a longer number."""
-    return re.search(rf"(?<![\d.,]){re.escape(figure)}(?!\d|[.,]\d)", text) is not None

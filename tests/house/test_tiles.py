@@ -74,8 +74,9 @@ ELSEWHERE = {
 def constants(path: Path) -> Iterator[str]:
     """Yield the names of a module's constants that are integers from 4 up, or tuples of them."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and any(map(is_large, ast.walk(node.value))):
-            names = [x.id for target in node.targets for x in ast.walk(target) if isinstance(x, ast.Name)]
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and any(map(is_large, ast.walk(node.value))):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [x.id for target in targets for x in ast.walk(target) if isinstance(x, ast.Name)]
             yield from (name for name in names if name.isupper() and not name.startswith("_"))
 
 
@@ -130,7 +131,8 @@ def test_sizes_of_tiles_have_names_in_cuda(path: Path) -> None:
         code = re.sub(r"//.*|\"[^\"]*\"", "", line)
         macro = re.match(r"\s*#define (\w+) (\d+)\s*$", code)
         if macro and macro[1] not in NO_TILES:
-            assert int(macro[2]) in values_of(macro[1]), f"{path.name}:{number}: {macro[1]} is {values_of(macro[1])}"
+            values = values_of(macro[1], path)
+            assert int(macro[2]) in values, f"{path.name}:{number}: {macro[1]} is {values} in Python"
         elif not macro:
             for literal in map(int, re.findall(r"(?<![\w.])\d+(?![\w.])", code)):
                 assert not is_tile(literal) or literal in (16, 32), f"{path.name}:{number}: {literal} needs a name"
@@ -144,7 +146,16 @@ def is_tile(number: int) -> bool:
     return number >= 8 and number & (number - 1) == 0
 
 
-def values_of(name: str) -> set[int]:
-    """Return the values of all constants of this name in the modules of `accel.cuda`."""
-    lines = "\n".join(path.read_text(encoding="utf-8") for path in FILES if "cuda" in path.parts)
-    return {int(value) for value in re.findall(rf"^{name} = (\d+)", lines, flags=re.MULTILINE)}
+def values_of(name: str, source: Path) -> set[int]:
+    """Return the values of the constants of this name in the modules of `accel.cuda` that belong to a CUDA source.
+
+    A module belongs to a source of its own name, and to those whose files it names, as in "as in tiles.cu". If no such
+    module has the constant, return its values in all modules.
+    """
+    texts = {path: path.read_text(encoding="utf-8") for path in FILES if "cuda" in path.parts}
+    pattern = re.compile(rf"(?<!\w){re.escape(source.name)}")
+    own = [text for path, text in texts.items() if path.stem == source.stem or pattern.search(text)]
+    constant = re.compile(rf"^{name}(?:: \w+)? = (\d+)", re.MULTILINE)
+    return {int(x) for text in own for x in constant.findall(text)} or {
+        int(x) for text in texts.values() for x in constant.findall(text)
+    }

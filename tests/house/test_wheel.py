@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SUFFIXES = (".py", ".cu", ".h", ".cc", ".toml")
 KERNELS = """
 import numpy as xp
 
@@ -40,7 +41,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_holds_every_file(installed: Path) -> None:
-    here = {path.relative_to(ROOT) for name in ("accel", "refimpl") for path in (ROOT / name).rglob("*.py")}
+    files = [path for name in ("accel", "refimpl") for path in (ROOT / name).rglob("*") if path.is_file()]
+    here = {path.relative_to(ROOT) for path in files if path.suffix in SUFFIXES or path.name == "py.typed"}
+    assert {path.suffix for path in here} == {*SUFFIXES, ".typed"}
     assert {path for path in here if not (installed / path).is_file()} == set()
     vectors = {path.relative_to(ROOT / "specs") for path in (ROOT / "specs/vectors").rglob("*.*")}
     there = installed / "accel/verify"

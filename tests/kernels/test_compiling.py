@@ -48,6 +48,38 @@ def test_what_is_listed_exists() -> None:
             assert len(inspect.signature(kernel.py_func).parameters) == len(signature), kernel
 
 
+def test_a_change_in_any_module_that_a_kernel_holds_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba itself sees the kernel's own file only."""
+    folder = tmp_path / "accel/cpu/support"
+    folder.mkdir(parents=True)
+    for name, text in {
+        "kernel": "from accel.cpu.support import (\n    cell,\n)\nfrom accel.cpu.support.turns import take\n",
+        "cell": "from accel.cpu.support.lanes import ADD\n", "lanes": "ADD = 1\n", "turns": "", "other": "",
+    }.items():  # fmt: skip
+        (folder / f"{name}.py").write_text(text)
+    monkeypatch.setattr(compiling, "ROOT", tmp_path)
+
+    def digest() -> str:
+        for function in (compiling._content, compiling._imported):
+            function.cache_clear()
+        return compiling.digest_of(folder / "kernel.py")
+
+    digests = [digest()]
+    for name in ("kernel", "cell", "lanes", "turns"):
+        (folder / f"{name}.py").write_text((folder / f"{name}.py").read_text() + "TWO = 2\n")
+        digests.append(digest())
+    assert len(set(digests)) == 5
+    (folder / "other.py").write_text("TWO = 2\n")
+    assert digest() == digests[-1]
+    monkeypatch.undo()
+    digest()
+
+
+def test_kernels_hold_the_modules_that_they_import() -> None:
+    sources = compiling._imported(compiling.ROOT / "accel/cpu/cumax.py")
+    assert compiling.ROOT / "accel/cpu/support/cell.py" in sources
+
+
 def test_what_one_process_compiles_another_one_loads(tmp_path: Path) -> None:
     path = tmp_path / "listed.toml"
     path.write_text(TOY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,11 +33,22 @@ def run_phases(part, table, counts, workers):
 @pytest.mark.parametrize("workers", [1, 2, 7])
 def test_a_phase_waits_for_the_one_before(workers: int) -> None:
     """If there are fewer threads than workers, some workers start after all work is done, and find none left."""
+    check_phases(workers)
+
+
+def check_phases(workers: int) -> None:
     table, width = np.zeros((300, 5), np.int64), np.arange(5)
     run_phases(table, counts := counters(), workers)
     for row, before in zip(table[1:], table, strict=False):
         np.testing.assert_array_equal(row, (before.sum() + width) % PRIME)
     assert counts[ENDED] == 299 * 5 and counts[TAKEN] == 299 * 5 + workers
+
+
+def test_phases_wait_for_each_other_in_four_threads() -> None:
+    """With one thread, as other tests have, nobody ever waits. Without waiting, three of a hundred calls are wrong."""
+    program = "from tests.kernels.test_turns import check_phases\nfor k in range(600): check_phases((4, 7)[k % 2])"
+    environment = os.environ | {"NUMBA_NUM_THREADS": "4"}
+    subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], env=environment, check=True)
 
 
 TRACED = """

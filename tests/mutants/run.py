@@ -32,7 +32,7 @@ ONE_FAILURE = ("-p", "tests.mutants.limit", "-x", "--hypothesis-profile")
 
 
 def cache_without(place: Workplace, path: str) -> Path:
-    """Return a Numba cache without the functions that contain this file's code, whose changes Numba would not see."""
+    """Return a Numba cache without the functions that contain this file's code, which are compiled anew."""
     if not path.startswith("accel/cpu/"):
         return place.cache
     cache = place.state / "numba-mutant"

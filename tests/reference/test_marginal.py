@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -205,25 +205,44 @@ def test_dtype_is_kept(dtype: type) -> None:
     assert mixture_logp(p).dtype == dtype and product_logp(p).dtype == dtype
 
 
+A_TREE = Tree("S", ("a",))
+
+
 @pytest.mark.parametrize("bad", [math.nan, INF])
-def test_errors(bad: float) -> None:
+def test_what_is_no_log_probability(bad: float) -> None:
     for call in (
         lambda: sentence_logp([-1.0, bad]),
         lambda: perplexity([-1.0, bad], 3),
         lambda: mixture_logp([[-1.0], [bad]]),
         lambda: product_logp([[-1.0], [bad]]),
-        lambda: perplexity([-1.0], 0),
-        lambda: perplexity([], 3),
-        lambda: mixture_logp(np.zeros((0, 3))),
-        lambda: product_logp(np.zeros((0, 3))),
-        lambda: product_logp([-1.0, -2.0]),
-        lambda: product_logp([[0.0, -INF], [-INF, 0.0]]),
-        lambda: word_prefix_logps([Tree("S", ("a",))], [[0.0, bad, 0.0]]),
-        lambda: word_prefix_logps([], []),
-        lambda: document_logps(lambda *_: bad, [[Tree("S", ("a",))]]),
-        lambda: document_logps(lambda *_: 0.0, [[Tree("S", ("a",))], []]),
-        lambda: word_prefix_logps([Tree("S", ("a",))], [[0.0, 0.0]]),
-        lambda: word_prefix_logps([Tree("S", ("a",)), Tree("S", ("b",))], [[0.0] * 3] * 2),
+        lambda: word_prefix_logps([A_TREE], [[0.0, bad, 0.0]]),
+        lambda: document_logps(lambda *_: bad, [[A_TREE]]),
     ):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="_?logps holds a NaN or"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: perplexity([-1.0], 0), "n_words, sentence_logps: 0 words in 1 sentences"),
+        (lambda: perplexity([], 3), "n_words, sentence_logps: 3 words in 0 sentences"),
+        (
+            lambda: mixture_logp(np.zeros((0, 3))),
+            r"logps of shape \(0, 3\) needs 1 or more axes, and one or more models",
+        ),
+        (lambda: product_logp(np.zeros((0, 3))), r"logps of shape \(0, 3\) needs 2 or more axes"),
+        (lambda: product_logp([-1.0, -2.0]), r"logps of shape \(2,\) needs 2 or more axes"),
+        (lambda: product_logp([[0.0, -INF], [-INF, 0.0]]), "the product of experts is empty"),
+        (lambda: word_prefix_logps([], []), "proposal_trees must be one or more, over the same words"),
+        (lambda: document_logps(lambda *_: 0.0, [[A_TREE], []]), "sentence 2: no proposals"),
+        (lambda: word_prefix_logps([A_TREE], [[0.0, 0.0]]), "argument 2 is shorter"),
+        (
+            lambda: word_prefix_logps([A_TREE, Tree("S", ("b",))], [[0.0] * 3] * 2),
+            "proposal_trees must be one or more, over the same words",
+        ),
+    ],
+)
+def test_errors(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -114,7 +114,8 @@ def test_averages_are_validated_and_saved(texts: Path, trained: Path) -> None:
     text = encode_text(texts / "valid", model.vocabulary)
     ops = accel.load("cpu")
     batches = TextBatches(text, 10, ops=ops, length=8)
-    figures = evaluate(ops, language_model, model.config, newest.optimizer["average"], batches)
+    average = {name: value.astype(np.float32) for name, value in newest.optimizer["average"].items()}
+    figures = evaluate(ops, language_model, model.config, average, batches)
     validated = [line["validation_loss"] for line in metrics(trained) if "validation_loss" in line]
     assert figures["loss"] == pytest.approx(validated[-1], rel=1e-6) and newest.state["results"] == validated
     best = checkpoint.read_state(trained / "best.safetensors")

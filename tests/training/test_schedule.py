@@ -214,9 +214,22 @@ def test_averaged_descent_is_pytorch_s(average_from: int | None) -> None:
             np.testing.assert_allclose(averages[i], ax, rtol=1e-12)
 
 
+def test_an_average_of_many_updates_still_moves() -> None:
+    """What an update adds after a million of them, 1e-8, is less than float32 can add to 0.5."""
+    parameters, gradient = np.full(3, 0.51, np.float32), np.zeros(3, np.float32)
+    ops = accel.load("cpu")
+    state = optimizer.start(ops, TrainingConfig(optimizer="nt_asgd"), parameters, {"all": slice(0, 3)})
+    optimizer.start_average(state, np.full(3, 0.5, np.float32))
+    state.averaged = 1_000_000
+    for _ in range(100):
+        optimizer.update(ops, state, parameters, gradient, 0.1)
+    np.testing.assert_allclose(state.vectors["average"], 0.5 + 100 * (float(parameters[0]) - 0.5) / 1e6, rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"epsilon": 1e-50}, "epsilon: 1e-50, but float32 does not hold so small a number; use 1.2e-38 or more"),
         ({"optimizer": "lion"}, "optimizer: 'lion', but there is no such choice; use adam, sgd or nt_asgd"),
         ({"schedule": "step"}, "schedule: 'step', but there is no such choice"),
         ({"select": "bleu"}, "select: 'bleu', but there is no such choice; use loss, accuracy, f1 or matthews"),

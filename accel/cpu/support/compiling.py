@@ -1,14 +1,16 @@
 """Kernels are compiled at their first use on a machine, and after a change of their source; a line on stderr says so.
 
-Numba stores what it compiles. Other processes compile the kernels of a model's first step beside this process, from the
-last kernel to the first. A process that comes to a kernel that another process has stored loads it.
-`first_steps.toml` lists these kernels; `python -m tests.kernels.first_steps` writes it.
+Numba stores what it compiles. A kernel also holds code and constants of modules that its own one imports: it is
+compiled anew after a change in any of them, which Numba itself would not see. Other processes compile the kernels of a
+model's first step beside this process, from the last kernel to the first. A process that comes to a kernel that another
+process has stored loads it. `first_steps.toml` lists these kernels; `python -m tests.kernels.first_steps` writes it.
 """
 
 from __future__ import annotations
 
 import atexit
 import hashlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -17,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 from numba import types
 from numba.core import event
 from numba.core.caching import FunctionCache, IndexDataCacheFile
@@ -25,6 +28,10 @@ from accel import BackendUnavailable
 from accel.cpu.support.threads import available_threads
 
 FIRST_STEPS = Path(__file__).with_name("first_steps.toml")
+ROOT = Path(__file__).parents[3]
+WIDEST = bool(llvm.get_host_cpu_features().get("avx512f"))
+"""Kernels of `lanes` and `products` hold the width of vectors, which Numba's own key of a kernel may not tell."""
+_IMPORT = re.compile(r"^from (accel\.cpu[.\w]*) import (\([^)]*\)|.*)", re.MULTILINE)
 MOST = 3
 """Largest number of other processes: with more, the longest kernel takes longer than each share of the rest."""
 PROGRAM = """
@@ -74,11 +81,38 @@ class _Files(IndexDataCacheFile):
 class _Cache(FunctionCache):
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        self._cache_file = _Files(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
+        stamp = digest_of(Path(function.__code__.co_filename)), WIDEST
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base, stamp)
 
     def is_empty(self) -> bool:
         """Return whether nothing is stored of the kernel for its present source."""
         return not self._cache_file._load_index()
+
+
+def digest_of(source: Path) -> str:
+    """Return a digest of a source file and of the modules of this backend that it imports, also through others."""
+    found, todo = {source}, [source]
+    while todo:
+        new = _imported(todo.pop()) - found
+        found |= new
+        todo += new
+    return hashlib.sha1(b"".join(map(_content, sorted(found)))).hexdigest()
+
+
+@cache
+def _content(source: Path) -> bytes:
+    return source.read_bytes()
+
+
+@cache
+def _imported(source: Path) -> set[Path]:
+    """Return the modules of this backend that a source file imports by `from accel.cpu... import ...`."""
+    result = set()
+    for package, names in _IMPORT.findall(_content(source).decode()):
+        path = ROOT.joinpath(*package.split("."))
+        children = [path / f"{name}.py" for name in re.findall(r"\w+", names)]
+        result |= {child for child in (path.with_suffix(".py"), path / "__init__.py", *children) if child.is_file()}
+    return result
 
 
 def stored(kernel: Any) -> Any:

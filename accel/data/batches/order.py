@@ -75,7 +75,7 @@ def permutation(count: int, seed: int | None, epoch: int) -> np.ndarray:
     """Return the order of `count` examples in an epoch, drawn from (seed, epoch); without a seed that of the data."""
     order = np.arange(count)
     if seed is not None:
-        np.random.Generator(np.random.Philox(key=[seed, epoch])).shuffle(order)
+        np.random.Generator(np.random.Philox(key=np.array([seed, epoch], np.uint64))).shuffle(order)
     return order
 
 

@@ -205,7 +205,7 @@ class TextBatches:
         seed = self._state["seed"]
         if seed is None:
             return self._length
-        rng = np.random.Generator(np.random.Philox(key=[seed, step]))
+        rng = np.random.Generator(np.random.Philox(key=np.array([seed, step], np.uint64)))
         mean = self._length / 2 if rng.random() < HALVED else self._length
         return max(SHORTEST, int(rng.normal(mean, SPREAD)))
 
