@@ -76,7 +76,7 @@ def slope(op: Op, case: Case, seed: int) -> Slope:
         return float(sum((d * out).sum() for d, out in zip(d_outs, outs, strict=True)))
 
     outs = outputs(1)
-    d_outs = [draw.standard_normal(out.shape) for out in outs]
+    d_outs = [_some_zero(draw, draw.standard_normal(out.shape)) for out in outs]
     differences = [weighed(outs) - weighed(outputs(-1)), weighed(outputs(2)) - weighed(outputs(-2))]
     sizes = sum(float(np.abs(d * out).sum()) for d, out in zip(d_outs, outs, strict=True))
     rounding = 4 * FLOAT64.eps * sizes * 2 * sum(map(abs, STENCILS["sixth"])) / step  # eight u of each value
@@ -86,6 +86,14 @@ def slope(op: Op, case: Case, seed: int) -> Slope:
         worse, value = value, _estimate(differences, "sixth") / step
     along = op.batched(Case(case.shared | shared, [e | d for e, d in zip(case.examples, per_example, strict=True)]))
     return Slope(np.concatenate(d_outs), along, value, abs(value - worse) + rounding)
+
+
+def _some_zero(draw: np.random.Generator, d_out: np.ndarray) -> np.ndarray:
+    """Return a gradient in which some numbers are 0, and one row of several: as of labels that do not count."""
+    d_out[draw.random(d_out.shape) < 0.1] = 0
+    if len(d_out) > 1:
+        d_out[draw.integers(len(d_out))] = 0
+    return d_out
 
 
 def _estimate(differences: list[float], order: str) -> float:

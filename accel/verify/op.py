@@ -226,7 +226,7 @@ def kernel_of(backend: Any, name: str) -> Callable[..., Any]:
 
 def arrays_of(outputs: Any, function: str) -> Sequence[Any]:
     """Return the outputs of a function; refuse an array in the place of a tuple with one array."""
-    if not isinstance(outputs, tuple | list):
+    if not isinstance(outputs, tuple):
         raise ArrayError(
             f"{function} returns an object of type {type(outputs).__name__}: return a tuple of arrays, such as (y,)"
         )

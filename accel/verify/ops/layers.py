@@ -16,11 +16,14 @@ from refimpl import layers, randomness
 
 @st.composite
 def row_cases(draw: Callable, **shared_shapes: str) -> Case:
-    """Draw examples x [n, d] that share vectors [d] of the given names."""
+    """Draw examples x [n, d], perhaps with a row of equal numbers, that share vectors [d] of the given names."""
     width, regime, seed = draw(st.sampled_from([1, 2, 7, 16, 33])), draw(regimes), draw(seeds)
     lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3), label="lengths")
-    shared = {name: floats(regime, seed + 100 + i, width) for i, name in enumerate(shared_shapes)}
+    names = enumerate(shared_shapes)
+    shared = {name: floats(draw(regimes, label=name), seed + 100 + i, width) for i, name in names}
     examples = [{"x": floats(regime, seed + i, n, width)} for i, n in enumerate(lengths)]
+    if draw(st.booleans(), label="a row of equal numbers"):
+        examples[-1]["x"][-1] = examples[-1]["x"][-1, 0]
     return Case(shared, examples)
 
 
