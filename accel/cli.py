@@ -128,6 +128,8 @@ class _Parser(argparse.ArgumentParser):
             action = self._option_string_actions.get(name)
             if action is None:
                 suggestion = _nearest(name, self._option_string_actions)
+                if name == "--checkpoint" and any(action.dest == "run" for action in self._actions):
+                    suggestion = "give RUN without --checkpoint; "
                 raise ValueError(f"{name}: no such option: {suggestion}see {self.prog} --help")
             if action.dest in names and not isinstance(action, argparse._AppendAction):
                 other = names[action.dest]

@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     titles = list(dict.fromkeys(member.title for member in members))
     against = options.against or titles[0]
     if against not in (*titles, *BASELINES, ORACLE):
-        raise ValueError(f"--against {against}: choose a row of {', '.join((*titles, *BASELINES, ORACLE))}")
+        raise ValueError(f"--against {against}: choose a row of {'; '.join((*titles, *BASELINES, ORACLE))}")
     all_gold = list(read_gold(options.gold, options.convention))
     skip_reasons = [unread(member.model, member.way, all_gold) for member in members]
     left_out = set().union(*skip_reasons)

@@ -39,7 +39,7 @@ from accel.tasks.numbers import at_least
 from accel.trained.kinds import CHARTS, GPST_TREES, PROPOSALS, TREE_LOGPS, can, network_of
 from accel.trained.opening import Model, open_model
 from accel.trained.options import OptionError
-from accel.trained.words import encode_words, line_reader
+from accel.trained.words import encode_words, line_reader, refuse_start
 
 OF_GOLD = ("picture", "by_sentence", "convention", "preset")
 """The options that need gold trees."""
@@ -212,4 +212,5 @@ def _check_words(
     for line, words in lines:
         with errors_at(options.gold or options.sentences, line):
             if words:
+                refuse_start(words)
                 encode_words(model, words, **reading_of(parsing))

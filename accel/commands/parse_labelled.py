@@ -22,7 +22,7 @@ from accel.search.word_level import limits_of
 from accel.trained.kinds import LABELLED_TREES, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
-from accel.trained.words import encode_words
+from accel.trained.words import encode_words, refuse_start
 from refimpl.trees import Tree, words
 
 UNUSED = ("layer", "split", "max_height", "mode", "sync", "convention", "preset", "picture", "number", "by_sentence")
@@ -40,6 +40,7 @@ def run(ops: ModuleType, model: Model, options: argparse.Namespace) -> int:
     sentences = [sentence for sentence in lines if sentence.words]
     for sentence in sentences:
         with errors_at(path, sentence.line):
+            refuse_start(sentence.words)
             encode_words(model, sentence.words)
     words_of = [sentence.words for sentence in sentences]
     side_by_side = {"batch_size": options.batch_size or 8, "processes": processes(ops, model)}

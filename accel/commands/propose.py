@@ -20,7 +20,7 @@ from accel.tasks.numbers import at_least
 from accel.tasks.reading import add_reading, changed, refuse_reading
 from accel.trained.kinds import PROPOSALS, require
 from accel.trained.opening import Model, open_model
-from accel.trained.words import pieces_of
+from accel.trained.words import pieces_of, refuse_start
 from refimpl.trees import Tree
 
 Numbered = tuple[int, Sentence]
@@ -127,6 +127,7 @@ def _short_enough(
     for number, sentence in enumerate(sentences, 1):
         with errors_at(path, sentence.line):
             if sentence.words:
+                refuse_start(sentence.words)
                 pieces_of(model, sentence.words)
         if 1 <= len(sentence.words) <= max_words:
             yield number, sentence

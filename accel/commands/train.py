@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from signal import SIGINT
 from types import ModuleType
@@ -31,6 +32,7 @@ from accel.commands.resuming import (
 from accel.commands.threads import compile_ahead, use_threads
 from accel.commands.threads import note as note_on_threads
 from accel.data.files.noted import noted
+from accel.models.fasttrees.stack import KINDS
 from accel.tasks.job import TASKS, Job, n_parameters
 from accel.training.checkpoint import read_state
 from accel.training.communicator import Communicator, serial
@@ -52,6 +54,11 @@ from accel.training.memory import keep_freed_memory
 from accel.training.run import BEST, NEWEST, TrainingError, on_any_rank
 from accel.training.signals import Stopped, raised
 
+TASK_OF = {
+    **dict.fromkeys(("tg", "txl_cc", "txl_terminals"), "trees"), **dict.fromkeys(KINDS, "language_model"),
+    **dict.fromkeys(("transformer", "treeformer"), "translation"), "gpt2": "gpst",
+}  # fmt: skip
+"""The usual task of a model whose name is no task."""
 LENGTHS = ("steps", "epochs", "tokens")  # the options for the length of a training
 SETTINGS_TOO = ("batch_size", "micro_batch", "seed")  # options that are settings of --set, too, as steps is
 SHOWN = ("loss", "validation_loss", "validation_accuracy", "validation_f1")  # of the last step, printed at the end
@@ -108,6 +115,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the task; the defaults of a resumed run are the options of its start."""
+    for name, value in pairwise(argv):
+        if name == "--task" and value in TASK_OF:
+            raise ValueError(f"--task {value}: a model; use --task {TASK_OF[value]} --model {value}")
     early = type(parser)("grove train", add_help=False, allow_abbrev=False)
     early.add_argument("--task", choices=TASKS)
     early.add_argument("--out", type=Path)

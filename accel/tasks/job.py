@@ -109,6 +109,8 @@ def _require_files(options: argparse.Namespace) -> None:
         if path is not None and path.is_dir():
             beginnings = PARTS["train" if name == "data" else name]
             files = [file for file in sorted(path.iterdir()) if file.is_file() and file.name.startswith(beginnings)]
+            has_trees = options.task in ("trees", "span_parser")
+            files.sort(key=lambda file: (".trees" in file.name) != has_trees)  # the others keep their order
             use = files[0] if files else "a file in it"
             raise ValueError(f"--{name} {path}: a folder, but one file is needed; use {use}")
 
@@ -192,7 +194,7 @@ def as_trained(options: argparse.Namespace, config: Any, training: TrainingConfi
 
 def _setting(setting: str, types: dict[str, str], free: list[str]) -> tuple[str, Any]:
     """Return the name and the value of ``NAME=VALUE``."""
-    name, equals, text = setting.partition("=")
+    name, equals, text = (part.strip() for part in setting.partition("="))
     if name not in types:
         raise ValueError(f"--set {setting}: there is no setting {name}; use {_nearest(name, free)}")
     if name not in free:

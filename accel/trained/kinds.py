@@ -96,7 +96,9 @@ def with_article(kind: str) -> str:
 def require(model: Model, ability: str) -> None:
     """Raise ValueError if a model does not have that ability."""
     if not can(model, ability):
+        kind = kind_of(model)
+        use = "; use grove surprisal, or grove evaluate RUN --data FILE" if kind in ("gpst", "gpt2") else ""
         raise ValueError(
-            f"{model.path}: holds {with_article(kind_of(model))}, which gives no {ability}; "
-            f"models that do: {', '.join(able(ability))}"
+            f"{model.path}: holds {with_article(kind)}, which gives no {ability}; models that do: "
+            f"{', '.join(able(ability))}{use if ability == TEXT_LOGPS else ''}"
         )

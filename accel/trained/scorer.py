@@ -177,6 +177,8 @@ class Scorer:
             How many sentences are read side by side; this changes no result beyond rounding.
         """
         ops, model = self.ops, self.model
+        if isinstance(parser, str | Path):
+            raise ValueError(f'parser: give trained.open("{parser}")')
         proposer = None if parser is None else parser.model
         surprisals.check_options(model, proposer, proposals_per_sentence, search)
         surprisals.check_context(model, context_lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -12,6 +13,7 @@ from accel.data.vocabularies.words import Words
 from accel.trained.kinds import CONTEXTS, LABELLED_TREES, PROPOSALS, can
 from accel.trained.opening import Model
 from accel.training.directory import load_settings
+from refimpl.trees import START
 
 Pieces = Sequence[Sequence[int]]
 """For every word of a sentence its id, or the ids of its pieces."""
@@ -40,6 +42,8 @@ def sentences_of(model: Model, batch: Batch, split: Callable[[str], list[str]] |
         If a batch or a sentence is neither a string nor a list, or a word is no string, empty, or has blanks in it.
     """
     split = split or line_reader(model)
+    if isinstance(batch, str) and os.path.splitext(batch)[1] and os.path.isfile(batch):
+        raise ValueError(f"batch: {batch} is a file: give its sentences")
     sentences = [batch] if isinstance(batch, str) else _listed("batch", batch)
     return [split(x) if isinstance(x, str) else _checked(n, x) for n, x in enumerate(sentences, 1)]
 
@@ -58,6 +62,12 @@ def _listed(name: str, value: Any) -> list[Any]:
     if isinstance(value, (bytes, PurePath, Mapping)) or not isinstance(value, Iterable):
         raise ValueError(f"{name}: is of type {type(value).__name__}: give a string or a list")
     return list(value)
+
+
+def refuse_start(words: Sequence[str]) -> None:
+    """Raise ValueError for the start symbol, which no tree may have as a word."""
+    if START in words:
+        raise ValueError(f"{START} begins the actions of every tree, and is no word: write another")
 
 
 def check_each(sentences: Iterable[list[str]], check: Callable[[list[str]], object]) -> None:

@@ -228,3 +228,30 @@ def test_a_treebank_trains_no_model_of_text(task: str, text: Path, mistake: Call
     text.write_text(TREEBANK)
     wrong = mistake("train", "--task", task, "--data", text, "--steps", 1, "--out", text.with_name("run"))
     assert wrong.startswith(f"{text}:1: a tree, where a line of text should be: ")
+
+
+def test_a_model_is_no_task(mistake: Callable[..., str]) -> None:
+    for model, task in (("tg", "trees"), ("fasttrees", "language_model"), ("treeformer", "translation")):
+        wrong = mistake("train", "--task", model, "--out", "x")
+        assert wrong == f"--task {model}: a model; use --task {task} --model {model}"
+
+
+def test_the_start_symbol_is_no_word_of_a_tree(
+    runs: dict[str, Path], text: Path, mistake: Callable[..., str], tmp_path: Path
+) -> None:
+    text.write_text("the dog sees her\nthe <s> sees her\n")
+    wrong = f"{text}:2: <s> begins the actions of every tree, and is no word: write another"
+    for kind in ("gpst", "treeformer", "fasttrees", "tg"):
+        assert mistake("parse", "--checkpoint", runs[kind], text) == wrong
+    command = ("propose", "--checkpoint", runs["span_parser"], text, "--out", tmp_path / "out")
+    assert mistake(*command) == wrong
+
+
+def test_a_run_is_given_without_a_name(runs: dict[str, Path], mistake: Callable[..., str]) -> None:
+    wrong = mistake("evaluate", "--checkpoint", runs["lstm"])
+    assert wrong == "--checkpoint: no such option: give RUN without --checkpoint; see grove evaluate --help"
+
+
+def test_a_gpst_is_scored_by_other_commands(runs: dict[str, Path], text: Path, mistake: Callable[..., str]) -> None:
+    wrong = mistake("score", "--checkpoint", runs["gpst"], "--text", text)
+    assert wrong.endswith("; use grove surprisal, or grove evaluate RUN --data FILE")

@@ -183,7 +183,7 @@ def test_mistakes_are_named(tmp_path: Path, mistake: Callable[..., str], monkeyp
     low = save_classifier(tmp_path / "low", 0, n_layers=1) / BEST
     wrong = f"{low}: fasttrees: n_layers is 1, and 2 in {run / BEST}; use NAME={low} {use}"
     assert mistake(*command, "--checkpoint", low) == wrong
-    rows = "fasttrees, layer 2, random, balanced, left, right, oracle"
+    rows = "fasttrees, layer 2; random; balanced; left; right; oracle"
     assert mistake(*command, "--against", "x") == f"--against x: choose a row of {rows}"
     assert mistake(*command, "--layers", 7) == f"--layers 7: {run / BEST} has layers 1 to 2"
     assert mistake(*command, "--layers", 1, 1) == "--layers 1 1: give every one once"

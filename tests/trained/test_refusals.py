@@ -125,3 +125,15 @@ def test_mistakes_are_named(runs: dict[str, Path], tmp_path: Path) -> None:
         assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match="unknown backend 'gpu': choose one of ref, cpu, cuda"):
         trained.open(runs["tg"], "gpu")
+
+
+def test_a_parser_is_opened_and_sentences_are_no_file(
+    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = trained.open(runs["tg"])
+    with pytest.raises(ValueError, match=r'^parser: give trained.open\("runs/parser"\)$'):
+        model.word_surprisals(["the dog"], parser="runs/parser")  # type: ignore[arg-type]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sentences.txt").write_text("the dog\n")
+    with pytest.raises(ValueError, match="^batch: sentences.txt is a file: give its sentences$"):
+        model.word_surprisals("sentences.txt")
