@@ -91,12 +91,12 @@ class _Cache(FunctionCache):
 
 def digest_of(source: Path) -> str:
     """Return a digest of a source file and of the modules of this backend that it imports, also through others."""
-    found, todo = {source}, [source]
+    sources, todo = {source}, [source]
     while todo:
-        new = _imported(todo.pop()) - found
-        found |= new
+        new = _imported(todo.pop()) - sources
+        sources |= new
         todo += new
-    return hashlib.sha1(b"".join(map(_content, sorted(found)))).hexdigest()
+    return hashlib.sha1(b"".join(map(_content, sorted(sources)))).hexdigest()
 
 
 @cache

@@ -175,7 +175,7 @@ ATTENTION = (
         sized=(*dropping_and_not(causal_of_sizes), causal_halves_of_sizes), has_softmax=True,
         errors=(
             MIXED,
-            ("r ", lambda a: a | {"r": a["r"][:0]}),
+            ("r", lambda a: a | {"r": a["r"][:0]}),
             ("query_offsets", lambda a: a | {"query_offsets": a["query_offsets"][::-1].copy()}),
             ("query_offsets", row_too_many("q")),
             ("rate", lambda a: a | {"rate": -0.1}),
