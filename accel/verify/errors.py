@@ -36,13 +36,12 @@ def assert_refused(backend: ModuleType, op: Op, arguments: dict[str, Any], words
 
 
 def says(message: str, words: str) -> bool:
-    """Return whether a message has these words, or one of "this / that", and not only as parts of longer words.
+    """Return whether a message has these words, and not only as parts of longer words.
 
-    >>> says("z: no logits", "z"), says("zero-size array", "z"), says("c0: shape (3, 10)", "h0 / c0")
-    (True, False, True)
+    >>> says("z: no logits", "z"), says("zero-size array to reduction operation", "z")
+    (True, False)
     """
-    patterns = (rf"(?<!\w){re.escape(part)}(?!\w)" for part in words.split(" / "))
-    return any(re.search(pattern, message) for pattern in patterns)
+    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", message) is not None
 
 
 def quoted(words: Sequence[str]) -> str:

@@ -163,10 +163,10 @@ def _spans(n: int) -> list[tuple[int, int]]:
 
 
 def _check(scores: Float) -> tuple[int, int]:
-    check_shape("scores", scores, *(scores.shape[:1] * 2), None)
-    n, _, n_labels = scores.shape
-    if n == 0 or n_labels == 0 or scores.dtype.kind != "f":
-        raise ValueError(f"scores: {scores.dtype} of shape {scores.shape}, expected floats, 1 or more words and labels")
+    check_shape("scores", scores, None, None, None)
+    n, n_columns, n_labels = scores.shape
+    if n == 0 or n != n_columns or n_labels == 0 or scores.dtype.kind != "f":
+        raise ValueError(f"scores: shape {scores.shape} of {scores.dtype}, expected floats [n, n, L], n and L above 0")
     for i, j in _spans(n):
         if not (scores[i, j] < np.inf).all():
             raise ValueError(f"scores: NaN or +inf for ({i}, {j})")

@@ -29,7 +29,7 @@ def test_the_pages_name_the_data() -> None:
     page = (ROOT / "examples/DATA.md").read_text(encoding="utf-8")
     files_of = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", page, re.MULTILINE))
     [small] = re.findall(
-        r"`data` has, in the folders ([^.]+)", (ROOT / "examples/RESULTS.md").read_text(encoding="utf-8")
+        r"`data` needs the folders ([^;]+)", (ROOT / "examples/RESULTS.md").read_text(encoding="utf-8")
     )
     texts = {queued: " ".join(text for run in queued for text in (*run.commands, *run.data))
              for queued in (RUNS, SMALL_RUNS, GPU_RUNS)}  # fmt: skip

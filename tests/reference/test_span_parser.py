@@ -171,10 +171,10 @@ def test_no_tree(n: int) -> None:
     ("scores", "words"),
     [
         (np.zeros((2, 2)), "shape"),
-        (np.zeros((2, 2, 1), int), r"int64 of shape .2, 2, 1., expected floats"),
+        (np.zeros((2, 2, 1), int), r"shape .2, 2, 1. of int64, expected floats"),
         (np.zeros((2, 3, 1)), "shape"),
         (np.zeros((2, 2, 0)), "shape"),
-        (np.zeros((0, 0, 1)), "expected floats, 1 or more words"),
+        (np.zeros((0, 0, 1)), "n and L above 0"),
         (np.array([[[0.0], [np.nan]], [[0.0], [0.0]]]), r"NaN or \+inf for \(0, 1\)"),
         (np.array([[[np.inf], [0.0]], [[0.0], [0.0]]]), r"NaN or \+inf for \(0, 0\)"),
     ],

@@ -15,11 +15,13 @@ import pytest
 from accel import cpu
 from accel.cuda import device
 from accel.cuda.support import graphs
+from accel.training.graphs import with_room
 from accel.training.memory import free_unused, greatest
 
 FAULTS = """
 import resource
 import numpy as np
+from accel.training.graphs import with_room
 from accel.training.memory import keep_freed_memory
 if {keep} and not keep_freed_memory():
     raise SystemExit(3)
@@ -119,3 +121,21 @@ def test_a_capture_without_memory_gives_back_what_it_had(of_pools: tuple[list[Po
     pools[0].release(10**9)
     free_unused(SimpleNamespace(xp=xp, free_graph_memory=graphs.free_graph_memory))
     assert Pool.gpu == 0
+
+
+def test_room_is_made_by_forgetting_graphs() -> None:
+    """The oldest graph goes until there is room; without a graph left, the lack of memory is the run's."""
+    ops, results = SimpleNamespace(xp=None), iter([MemoryError, MemoryError, 7])
+
+    def compute() -> int:
+        if (result := next(results)) is MemoryError:
+            raise MemoryError
+        return result
+
+    run = SimpleNamespace(ops=ops, graphs=SimpleNamespace(graphs=["old", "newer", "newest"], most=16))
+    assert with_room(run, compute) == 7
+    assert run.graphs.graphs == ["newest"] and run.graphs.most == 2
+    for without in (None, SimpleNamespace(graphs=[], most=2)):
+        results = iter([MemoryError])
+        with pytest.raises(MemoryError):
+            with_room(SimpleNamespace(ops=ops, graphs=without), compute)

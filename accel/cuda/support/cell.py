@@ -46,8 +46,8 @@ def count_masters(gates: Array, h0: Array, c0: Array, kind: str) -> int:
     if kind not in (*KINDS, "faster_fasttrees"):
         raise ValueError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
     check.shape("gates", gates, "N", "G")
-    check.shape("c0", c0, "B", "H")
-    check.shape("h0", h0, *c0.shape)
+    check.shape("h0", h0, "B", "H")
+    check.shape("c0", c0, *h0.shape)
     n_units = c0.shape[1]
     n, odd = divmod(gates.shape[1] - 4 * n_units, 2)
     if n_units == 0 or odd or (n != 0 if kind == "lstm" else n < 1 or n_units % n != 0):

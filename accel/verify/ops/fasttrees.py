@@ -266,7 +266,7 @@ FASTTREES = (
         ),
         errors=(
             *STEPS,
-            ("h0 / c0", replaced("c0", lambda x: x[:-1])),
+            ("c0", replaced("c0", lambda x: x[:-1])),
             ("weight", lambda a: a | {name: a[name][:-1] for name in ("weight", "bias")}),
             ("NaN", replaced("weight", with_nan)),
             ("kind|gru", lambda a: a | {"kind": "gru"}),
