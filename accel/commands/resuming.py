@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import filecmp
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,23 @@ def require_same_options(directory: Path, stored: Mapping[str, Any], options: ar
         if name not in _FREE and value != old and not (is_moved or _are_moved(option, old, value)):
             different[_option(name)] = (_shown(old), _shown(value))
     runs.require_same(directory, different)
+
+
+@contextmanager
+def asking_for_moved(directory: Path, stored: Mapping[str, Any], options: argparse.Namespace) -> Iterator[None]:
+    """Raise TrainingError, with the option to type, in place of FileNotFoundError for data of a resumed run."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        gone = Path(os.path.abspath(error.filename or directory))
+        for name in (*_DATA, "test", "gold"):
+            paths = _paths(options, name)
+            is_stored = stored.get(name) == _plain(getattr(options, name, None))
+            if is_stored and any(gone.is_relative_to(path) for path in paths):
+                names = "the names of all files" if len(paths) > 1 else "its new name"
+                use = f"if it has moved, add {_option(name)} and {names}"
+                raise runs.TrainingError(f"{directory}: resumes with {gone}, which is not there: {use}") from error
+        raise
 
 
 def require_same_contents(

@@ -21,6 +21,7 @@ from accel.commands.evaluate import evaluate_run, test_data
 from accel.commands.opened import check_folder
 from accel.commands.processes import COMMUNICATORS, open_group
 from accel.commands.resuming import (
+    asking_for_moved,
     lengthened,
     note_on_steps,
     plain,
@@ -213,7 +214,7 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
         has_begun = stack.enter_context(unchanged_if_refused(directory))
         stored_options = _stored(directory) if options.resume else {}
         require_same_options(directory, stored_options, options)
-        with noted() as files:
+        with noted() as files, asking_for_moved(directory, stored_options, options):
             job: Job = import_module(f"accel.tasks.{options.task}").build(options, ops, group)
         contents = require_same_contents(directory, stored_options, options, files)
         if hasattr(job.batches, "close"):  # a thread that reads ahead

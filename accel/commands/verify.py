@@ -12,13 +12,16 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import closing, contextmanager, nullcontext, redirect_stdout
+from functools import partial
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import accel
+from accel.data.files.progress import progress
 from accel.tasks.numbers import at_least
 from accel.verify.own_backend import import_own, meant
 
@@ -206,7 +209,8 @@ def _report(options: argparse.Namespace, backend: ModuleType, ops: Sequence[Op])
         print(report.header(ops), flush=True)
     try:
         for op in ops:
-            results = run_operation(backend, op, options.examples, options.seconds)
+            with closing(progress(count(1), unit="input", label=op.name)) as inputs:
+                results = run_operation(backend, op, options.examples, options.seconds, partial(next, inputs))
             rows.append(report.Row(op, results, *_save(op, results)))
             if not options.json:
                 print("\n".join(report.row_lines(rows[-1], ops, options.backend, _flags(options))), flush=True)

@@ -7,7 +7,7 @@ TXL (CC) ends with its tree at the latest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 from accel.data.vocabularies.vocabulary import END_ID, OF_PIECES, VocabularyError
@@ -22,9 +22,10 @@ from refimpl.trees import ActionType
 
 @dataclass(frozen=True)
 class Text:
-    """The words of a text, those of its prefix first, as the vocabulary spells them.
+    """The words of a text: those of its prefix as they were given, then those drawn, as the vocabulary spells them.
 
-    The first piece that a GPST or a GPT-2 draws may continue the last word of the prefix.
+    The first piece that a GPST or a GPT-2 draws may continue the last word of the prefix. The vocabulary spells the
+    prefix, too, then.
 
     Attributes
     ----------
@@ -75,7 +76,7 @@ def draw_text(
         if context:
             raise OptionError("context", f"{model.path} reads every sentence by itself")
         texts = sample(ops, model, Limits(top_k), seed=seed, prefix=tokens, sync=sync)
-        return _first_words(model, texts, tokens, words)
+        return _begun(prefix, model.vocabulary.decode(tokens), _first_words(model, texts, tokens, words))
     before = [_encoded(model, "context", sentence) for sentence in context]
     n_before, room = sum(map(len, before)), model.config.n_positions - 1
     left = room - n_before - len(tokens)
@@ -86,7 +87,16 @@ def draw_text(
         raise OptionError("words", f"after a prefix of {place} at most {left} fit into a context of the model", words)
     limits = Limits(top_k, one_pool=True)
     texts = sample(ops, model, limits, seed=seed, prefix=tokens, end=END_ID, context=before, sync=sync)
-    return _first_words(model, texts, tokens, words, room - n_before)
+    text = _first_words(model, texts, tokens, words, room - n_before)
+    return _begun(prefix, model.vocabulary.decode(tokens), text)
+
+
+def _begun(prefix: Sequence[str], spelled: Sequence[str], text: Text) -> Text:
+    """Return the text with the words of its prefix as they were given, which the vocabulary spells as `spelled`."""
+    count = len(spelled)
+    if text.words[:count] != tuple(spelled):  # the first piece continues the last word
+        return text
+    return replace(text, words=(*prefix, *text.words[count:]))
 
 
 def _first_words(

@@ -12,7 +12,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +24,7 @@ from hypothesis.errors import HypothesisException
 
 from accel.verify import test_gradients, test_values, test_vectors
 from accel.verify.arrays import has_autograd
+from accel.verify.draws import Drawn, Given, Recorder
 from accel.verify.errors import in_words
 from accel.verify.gradients import check_gradients_as_drawn
 from accel.verify.op import Op, example_case
@@ -36,7 +37,6 @@ from accel.verify.values import check_error, check_neighbours_at_size, check_val
 COLUMNS = ("values", "ragged batches", "sizes", "neighbours", "permutation", "gradients", "errors", "vectors")
 SHRINKING = 3.0  # seconds that are spent on making the first failing input of an operation smaller
 Body = Callable[..., None]
-Drawn = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -74,28 +74,6 @@ class Result:
     seconds: float
     failure: Failure | None
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Given:
-    """Known inputs: what a check asks for is looked up by its label."""
-
-    drawn: Drawn
-
-    def draw(self, strategy: Any, label: str = "") -> Any:
-        return self.drawn[label]
-
-
-@dataclass
-class Recorder:
-    """Inputs that Hypothesis draws, kept by their labels."""
-
-    data: st.DataObject
-    drawn: Drawn = field(default_factory=dict)
-
-    def draw(self, strategy: st.SearchStrategy[Any], label: str = "") -> Any:
-        self.drawn[label] = self.data.draw(strategy, label=label)
-        return self.drawn[label]
 
 
 class Enough(BaseException):
@@ -166,14 +144,17 @@ def check_declarations(backend: ModuleType, op: Op) -> None:
     tiles_of(backend, op)
 
 
-def run_operation(backend: ModuleType, op: Op, n_examples: int, seconds: float | None = None) -> list[Result]:
+def run_operation(
+    backend: ModuleType, op: Op, n_examples: int, seconds: float | None = None, begin: Callable[[], object] = object
+) -> list[Result]:
     """Return the results of all columns.
 
     n_examples : number of inputs that each check draws, the same at every run; seconds : if given, the checks share
-    this time instead, and draw new inputs until it is over. Only the first failure of the operation is shrunk.
+    this time instead, and draw new inputs until it is over; begin : called before an input is tried. Only the first
+    failure of the operation is shrunk.
     """
     source = gradient_source(backend, op)
-    checks = [check for check in CHECKS if check.column != "gradients" or source]
+    checks = [_announced(check, begin) for check in CHECKS if check.column != "gradients" or source]
     share = None if seconds is None else seconds / sum(check.inputs is None for check in checks)
     precision = declared(backend, op)
     notes = {"values": f"held to {precision.name}"} if precision else {}
@@ -200,6 +181,16 @@ def run_operation(backend: ModuleType, op: Op, n_examples: int, seconds: float |
             notes.get(check.column, ""),
         )
     return list(results.values())
+
+
+def _announced(check: Check, begin: Callable[[], object]) -> Check:
+    """Return the check with a call of `begin` before every input."""
+
+    def body(**arguments: Any) -> None:
+        begin()
+        check.body(**arguments)
+
+    return replace(check, body=body)
 
 
 def run_again(check: Check, backend: ModuleType, op: Op, drawn: Drawn) -> Exception | None:

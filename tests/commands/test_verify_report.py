@@ -15,6 +15,7 @@ import pytest
 
 import accel.cpu
 import accel.cuda
+from accel.data.files import progress
 from accel.verify import replay
 from accel.verify.op import Op, example_case
 from accel.verify.ops.table import OPS
@@ -111,6 +112,15 @@ def test_the_command_that_runs_an_input_again_is_quoted(folder: Path, run_grove:
     Path("my kernels/spaced.py").write_text(RIGHT.replace(*SPOILT["few"]))
     again = run_grove("verify", "my kernels/spaced.py", "--examples", 1)[1].splitlines()[-2]
     assert again == "  grove verify --replay grove-verify-layer_norm-values.json 'my kernels/spaced.py'"
+
+
+def test_a_slow_kernel_shows_its_inputs(folder: Path, run_grove: Grove, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("right.py").write_text(RIGHT)
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    status, out, err = run_grove("verify", "right.py", "--examples", 1)
+    lines = [line for line in err.splitlines() if line.startswith("grove: layer_norm: ")]
+    n_inputs = sum(int(cell) for cell in out.splitlines()[1].split()[1:] if cell != "-")
+    assert status == 0 and lines[-1].startswith(f"grove: layer_norm: {n_inputs - 1} inputs, ")
 
 
 def test_failures_before_an_interruption_are_printed(folder: Path, run_grove: Grove) -> None:

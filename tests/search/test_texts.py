@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from accel.data.vocabularies.vocabulary import Vocabulary
-from accel.search.texts import _first_words
+from accel.search.texts import Text, _begun, _first_words
 
 
 def test_the_last_word_has_all_of_its_pieces() -> None:
@@ -27,3 +27,10 @@ def test_words_are_counted_after_the_prefix_as_the_vocabulary_spells_it() -> Non
     texts = ((*prefix, *more[: n + 1]) for n in range(len(more)))
     assert _first_words(model, texts, prefix, 1).words == ("don", "'", "t", "playing")
     assert next(texts)[len(prefix) :] == tuple(more)
+
+
+def test_a_prefix_is_written_as_it_was_given() -> None:
+    """Unknown words have no classes in the text, a BERT list cuts no word, and a continued word is spelled anew."""
+    assert _begun(["Zoë", "sees"], ["UNK-LC", "sees"], Text(("UNK-LC", "sees", "a"), 7)) == Text(("Zoë", "sees", "a"), 7)
+    assert _begun(["don't"], ["don", "'", "t"], Text(("don", "'", "t", "playing"))).words == ("don't", "playing")
+    assert _begun(["<", "play"], ["<unk>", "play"], Text(("<unk>", "playing"))).words == ("<unk>", "playing")

@@ -100,6 +100,22 @@ def test_other_trees_in_the_place_of_the_data_are_refused(
     assert cli.main(["train", "--out", str(run), "--resume", "--steps", "9"]) == 0
 
 
+def test_data_that_have_moved_are_asked_for(house: House, tmp_path: Path, mistake: Callable[..., str]) -> None:
+    paths = {"data": tmp_path / "trees", "validation": tmp_path / "valid"}
+    for path in paths.values():
+        shutil.copy(house.data, path)
+    run = tmp_path / "run"
+    assert cli.main(train(run, paths["data"], "--validation", paths["validation"])) == 0
+    moved, before = {name: path.rename(f"{path}-2") for name, path in paths.items()}, contents(run)
+    resume = ["train", "--out", run, "--resume", "--steps", "9"]
+    for name, path in paths.items():
+        use = f"if it has moved, add --{name} and its new name"
+        assert mistake(*resume) == f"{run}: resumes with {path}, which is not there: {use}"
+        resume += [f"--{name}", moved[name]]
+    assert contents(run) == before
+    assert cli.main([str(text) for text in resume]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
