@@ -103,9 +103,9 @@ def token_logps(config: Config, parameters: Parameters, ids: Int, types: Int, la
 
     >>> tiny = Config("txl_terminals", 10, d_model=2, d_ff=1, n_layers=1, n_heads=1, segment_length=2, memory_length=2)
     >>> zeros = {name: np.zeros(shape) for name, shape in parameter_shapes(tiny).items()}
-    >>> logp = token_logps(tiny, zeros, np.array([0, 5, 6]), np.array([0, 1, 1]), np.array([5, 6, -1]))
+    >>> logp = token_logps(tiny, zeros, np.array([0, 5, 6]), np.array([0, 1, 1]), np.array([5, 6, 1]))
     >>> (logp / np.log(10)).round(12).tolist()
-    [-1.0, -1.0, 0.0]
+    [-1.0, -1.0, -1.0]
     """
     shapes = parameter_shapes(config)
     for name in sorted(shapes.keys() ^ parameters.keys()):

@@ -87,6 +87,7 @@ def test_the_manifest_names_every_file() -> None:
     assert MANIFEST["format"] == "grove-vectors" and MANIFEST["version"] == 1
     paths = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*/*.json"))
     assert MANIFEST["files"] == paths, "run: make vectors"
+    assert [f"{vector['id']}.json" for vector in VECTORS] == paths
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["id"])

@@ -34,5 +34,5 @@ def test_brackets_are_words_of_the_treebank(tmp_path: Path, grove: Callable[...,
     assert [row[1] for row in table] == [*WRITTEN.split(), *READ.split()]
     assert [float(row[2]) for row in table[:8]] == pytest.approx([float(row[2]) for row in table[8:]], abs=2e-4)
     texts = [grove("generate", *run, "--prefix", text, "--words", 1) for text in (WRITTEN, READ)]
-    drawn = [text.removeprefix(given) for text, given in zip(texts, (WRITTEN, READ), strict=True)]
-    assert drawn[0] == drawn[1] != texts[1]
+    rests = [text.removeprefix(prefix) for text, prefix in zip(texts, (WRITTEN, READ), strict=True)]
+    assert rests[0] == rests[1] != texts[1]

@@ -106,12 +106,12 @@ def test_data_that_have_moved_are_asked_for(house: House, tmp_path: Path, mistak
         shutil.copy(house.data, path)
     run = tmp_path / "run"
     assert cli.main(train(run, paths["data"], "--validation", paths["validation"])) == 0
-    moved, before = {name: path.rename(f"{path}-2") for name, path in paths.items()}, contents(run)
+    new_paths, before = {name: path.rename(f"{path}-2") for name, path in paths.items()}, contents(run)
     resume = ["train", "--out", run, "--resume", "--steps", "9"]
     for name, path in paths.items():
         use = f"if it has moved, add --{name} and its new name"
         assert mistake(*resume) == f"{run}: resumes with {path}, which is not there: {use}"
-        resume += [f"--{name}", moved[name]]
+        resume += [f"--{name}", new_paths[name]]
     assert contents(run) == before
     assert cli.main([str(text) for text in resume]) == 0
 
