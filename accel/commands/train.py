@@ -34,7 +34,8 @@ from accel.commands.threads import compile_ahead, use_threads
 from accel.commands.threads import note as note_on_threads
 from accel.data.files.noted import noted
 from accel.models.fasttrees.stack import KINDS
-from accel.tasks.job import TASKS, Job, n_parameters
+from accel.models.unread import unread
+from accel.tasks.job import TASKS, Job, n_parameters, plain_setting
 from accel.training.checkpoint import read_state
 from accel.training.communicator import Communicator, serial
 from accel.training.directory import (
@@ -108,6 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set",
         action="append",
+        type=plain_setting,
         default=[],
         metavar="NAME=VALUE",
         help="any other setting, such as d_model=96; given twice, the last value counts; help: a list",
@@ -123,7 +125,7 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
     early.add_argument("--task", choices=TASKS)
     early.add_argument("--out", type=Path)
     early.add_argument("--resume", action="store_true")
-    early.add_argument("--set", action="append", default=[])
+    early.add_argument("--set", action="append", type=plain_setting, default=[])
     early.add_argument("--model")
     for name in (*LENGTHS, *SETTINGS_TOO):
         early.add_argument(f"--{name.replace('_', '-')}")
@@ -149,7 +151,8 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
         _check_model(parser, early_options.model, task)
     overrides = [name for name in SETTINGS_TOO if getattr(early_options, name) is not None]
     overrides += ["steps", "tokens"] if lengths else []
-    settings = [setting for setting in stored_options.get("set", ()) if setting.partition("=")[0] not in overrides]
+    settings = map(plain_setting, stored_options.get("set", ()))  # an older version stored blanks, too
+    settings = [setting for setting in settings if setting.partition("=")[0] not in overrides]
     stored_options = stored_options | {"set": settings} if stored_options else {}
     parser.set_defaults(**{name: value for name, value in stored_options.items() if name not in overrides})
 
@@ -262,8 +265,8 @@ def _description(options: argparse.Namespace, job: Job, group: Communicator) -> 
     form = f"{products} in {job.training.precision}, {options.kernels} kernels{', graphs' * options.graphs}"
     forms = [form] if (job.training.precision, options.kernels) != ("float32", "plain") else []
     names = dict.fromkeys(setting.partition("=")[0] for setting in options.set)
-    unread = job.training.unread(names, has_validation=job.validation is not None)
-    return [first, job.training.summary(), *unread, *forms, *job.notes]
+    of_training = job.training.unread(names, has_validation=job.validation is not None)
+    return [first, job.training.summary(), *of_training, *unread(job.config, names), *forms, *job.notes]
 
 
 def _kind(options: argparse.Namespace) -> str:

@@ -192,9 +192,14 @@ def as_trained(options: argparse.Namespace, config: Any, training: TrainingConfi
     return configuration(newest, state)[1], TrainingConfig(**state["training"])
 
 
+def plain_setting(text: str) -> str:
+    """Return NAME=VALUE without blanks around the name and the value."""
+    return "=".join(part.strip() for part in text.split("=", 1))
+
+
 def _setting(setting: str, types: dict[str, str], free: list[str]) -> tuple[str, Any]:
     """Return the name and the value of ``NAME=VALUE``."""
-    name, equals, text = (part.strip() for part in setting.partition("="))
+    name, equals, text = setting.partition("=")
     if name not in types:
         raise ValueError(f"--set {setting}: there is no setting {name}; use {_nearest(name, free)}")
     if name not in free:

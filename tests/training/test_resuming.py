@@ -100,6 +100,14 @@ def test_other_trees_in_the_place_of_the_data_are_refused(
     assert cli.main(["train", "--out", str(run), "--resume", "--steps", "9"]) == 0
 
 
+def test_blanks_in_a_setting_mean_nothing(house: House, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = [text.replace("--steps=6", "--set=steps = 3") for text in train(run, house.data)]
+    assert cli.main([*command, "--set", "warmup_steps= 1"]) == 0
+    assert cli.main(["train", "--out", str(run), "--resume", "--steps", "6"]) == 0
+    assert [line["step"] for line in metrics(run)] == [1, 2, 3, 4, 5, 6]
+
+
 def test_data_that_have_moved_are_asked_for(house: House, tmp_path: Path, mistake: Callable[..., str]) -> None:
     paths = {"data": tmp_path / "trees", "validation": tmp_path / "valid"}
     for path in paths.values():
