@@ -79,6 +79,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the loss of masked tokens of the test text, nats, and the share of them that is predicted correctly."""
     text, n_cut = read_masked_text(data, model.vocabulary, model.config.n_positions)
-    batches = masked_batches(text, TRAINING.batch_size, model.vocabulary, 0, ops=ops)
+    most = max(TRAINING.batch_size, *map(len, text))
+    batches = masked_batches(text, most, model.vocabulary, 0, ops=ops)
     results = evaluate_model(ops, model.module, model.config, model.parameters, batches)
     return results | ({"sentences cut": n_cut} if n_cut else {})

@@ -78,7 +78,10 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     require_data(options)
     reading, reading_notes = training_reading(options, Reading())
     if options.learn_tags and not reading.drop_preterminals:
-        raise ValueError("--learn-tags: trees that are taken as they are have no tags to learn: leave out --keep-tags")
+        reason = f"the trees of {options.data} have no part-of-speech tags: leave it out"
+        if options.keep_tags:
+            reason = "trees that are taken as they are have no tags to learn: leave out --keep-tags"
+        raise ValueError(f"--learn-tags: {reason}")
     sentences, notes = _read(options.data, reading, options.max_words, with_tags=options.learn_tags)
     vocabulary = _vocabulary(options, sentences)
     tags = sorted({tag for sentence in sentences for tag in sentence.tags or ()})

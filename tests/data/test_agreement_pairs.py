@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import lzma
 import tarfile
 from collections import Counter
@@ -87,6 +88,25 @@ def test_both_forms_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("gold", "text"), [("w.gold.gz", "w.text.xz"), ("w.gold.xz", "w.text"), ("w.gold", "w.text.gz")]
+)
+def test_files_of_forms_may_be_packed(tmp_path: Path, gold: str, text: str) -> None:
+    """Each file is plain or packed by itself; a .gold file and its .text have one name without that."""
+    packs = {"gz": gzip.compress, "xz": lzma.compress}
+    for name, content in ((gold, b"2\tsings\tsing\t0\n"), (text, b"the bird sings . <eos>\n")):
+        (tmp_path / name).write_bytes(packs.get(name.rpartition(".")[2], bytes)(content))
+    [pair] = read_agreement(tmp_path / gold)
+    assert pair.bad == ["the", "bird", "sing", "."] and pair.place == f"{gold}:1"
+    assert list(read_agreement(tmp_path)) == [pair]
+    for name in ("w.text", "w.text.gz"):
+        (tmp_path / name).touch()
+    (tmp_path / "w.text.xz").unlink(missing_ok=True)
+    for path in (tmp_path, tmp_path / gold):
+        with pytest.raises(ValueError, match=r"holds both w\.text and w\.text\.gz: keep one"):
+            list(read_agreement(path))
+
+
+@pytest.mark.parametrize(
     ("gold", "message"),
     [
         ("2\tsings\tsing\n", ":1: 3 columns, neither 4 nor 12"),
@@ -115,6 +135,15 @@ def test_files_that_are_missing(tmp_path: Path) -> None:
     (tmp_path / "y.text").write_text("a\n")
     with pytest.raises(ValueError, match=r"x\.gold: no \.text beside it"):
         list(read_agreement(tmp_path))
+
+
+def test_files_of_forms_have_no_splits(tmp_path: Path) -> None:
+    for name, content in (("x.gold", "1\ta\tb\t0\n"), ("x.text", "a a\n")):
+        (tmp_path / name).write_text(content)
+    for path in (tmp_path, tmp_path / "x.gold"):
+        assert len(list(read_agreement(path))) == 1
+        with pytest.raises(ValueError, match=f"^--split: is for a table, .tsv, not for {path}: leave it out$"):
+            list(read_agreement(path, "test"))
 
 
 @pytest.mark.parametrize(("name", "unknown"), [("gum", 42), ("craft", 1)])

@@ -67,6 +67,7 @@ def test_a_vocabulary_of_bpe() -> None:
     assert len(build_of_words(sentences, "bpe", 30)) == 30
     with pytest.raises(VocabularyError, match="the word 'a@@' ends with the mark '@@' of pieces"):
         vocabulary.encode_words(["a@@"])
+    assert build_of_words([*sentences, ["lo@@", "@@"]], "bpe", 60, fit=True) == vocabulary
     with pytest.raises(VocabularyError, match="bpe is for pairs of sequences; use sentencepiece"):
         _ = vocabulary.begins_word
     for size, words in ((9, "22 characters, within and at the end of words, do not fit into 6 pieces"), (999, "fewer")):

@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from accel.data.files.archive import names_in, open_members
-from accel.data.files.lines import LineError, errors_at, find_file, read_lines, read_word_lines
+from accel.data.files.lines import (
+    LineError,
+    errors_at,
+    files_of,
+    find_file,
+    open_files,
+    read_lines,
+    read_text_lines,
+    read_word_lines,
+)
 
 ICONV = "convert it: iconv -f utf-16 -t utf-8 FILE"
 TEXT = b"one\n\nthree \r\nfour"
@@ -45,6 +54,9 @@ def test_archives_read_like_plain_files(tmp_path: Path, suffix: str, pack: type)
         ("a\nb".encode("utf-16-le"), "text", "text:1:2: a byte of 0, as in archives and in UTF-16: name a file"),
         (gzip.compress(b"a\n\0\0", mtime=0), "text.tar.gz", "text.tar.gz:2:1: a byte of 0, as in archives"),
         (b"one\rtwo\r", "text", "text: the lines end with carriage returns alone: convert it: tr '\\r' '\\n' < FILE"),
+        (b"one\rtwo\n", "text", "text: the lines end with carriage returns alone: convert it: tr '\\r' '\\n' < FILE"),
+        (lzma.compress(b"\xef\xbb\xbfone\rtwo\r\n"), "text.xz", "text.xz: the lines end with carriage returns alone"),
+        (b"\xfe\xff\0a\0\r\0\n", "text", "text:1:1: not UTF-8, but UTF-16 by its byte-order mark FE FF"),
         (b"no archive", "text.xz", "text.xz: broken archive, or none at all: Input format not supported by decoder"),
         (gzip.compress(b"a\n" * 99, mtime=0)[:-12], "text.gz", "broken archive after this line: Compressed file ended"),
     ],
@@ -87,6 +99,72 @@ def test_blank_lines_have_no_words(tmp_path: Path) -> None:
     path.write_bytes(b"\n \t\n")
     with pytest.raises(LineError, match="text: no sentence in this file"):
         read_word_lines(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"one\r\n", ["one"]),
+        (b"one\r\r\n", ["one\r"]),
+        (b"one\r\ntwo\r\n", ["one", "two"]),
+        (b"one\rtwo\nthree", ["one\rtwo", "three"]),
+        (b"one\rtwo\n\n", ["one\rtwo", ""]),
+    ],
+)
+def test_a_carriage_return_is_read_within_a_file_of_several_lines(
+    tmp_path: Path, content: bytes, lines: list[str]
+) -> None:
+    for name, pack in (("text", bytes), ("text.gz", gzip.compress)):
+        (tmp_path / name).write_bytes(pack(content))
+        assert list(read_lines(tmp_path / name)) == list(enumerate(lines, 1))
+
+
+MRG = """\
+
+( (S
+    (NP-SBJ (DT the) (NN dog) )
+
+    (VP (VBZ sings))
+    (. .) ))
+( (S (NP it)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [(MRG, 2), ("\n" + MRG.replace("( (S", "(S1 (S"), 3), ("(S (NP the bird ) (VP sings ) )\n", 1)],
+)
+def test_a_treebank_is_no_text(tmp_path: Path, text: str, line: int) -> None:
+    """A tree may go over several lines, and have blanks before its brackets."""
+    path = tmp_path / "text"
+    path.write_text(text)
+    with pytest.raises(LineError, match=f"^{path}:{line}: a tree, where a line of text should be: "):
+        next(read_text_lines(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(He left\nthe house\nearly.)\n",
+        "(He left\n(for good),\nhe said (twice).)\n",
+        "\n(He left (for good)\nand never came back to (her\nor) him)\n",
+        "(\n(never closed\n" + "(again\n" * 300,
+        ") (\nwords\n",
+        "words\n" + MRG,
+    ],
+)
+def test_a_text_may_begin_with_a_bracket(tmp_path: Path, text: str) -> None:
+    (tmp_path / "text").write_text(text)
+    assert list(read_text_lines(tmp_path / "text")) == list(enumerate(text.splitlines(), 1))
+
+
+def test_one_form_of_each_file_of_a_folder_must_be_there(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl.xz", "c.jsonl.gz"):
+        (tmp_path / name).touch()
+    assert [file.name for file in files_of(tmp_path, ".jsonl")] == ["a.jsonl", "b.jsonl.xz", "c.jsonl.gz"]
+    (tmp_path / "b.jsonl.gz").touch()
+    with pytest.raises(ValueError, match="holds both b.jsonl.gz and b.jsonl.xz: keep one"):
+        list(open_files(tmp_path, ".jsonl"))
 
 
 def test_one_form_of_a_file_must_be_there(tmp_path: Path) -> None:

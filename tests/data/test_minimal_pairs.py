@@ -66,9 +66,10 @@ def test_blimp(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", ":1: not JSON: Expecting property name"),
+        ("{", ":1:2: not JSON: Expecting property name"),
         ("[]", ":1: 'UID' is missing"),
-        ("[" * 99999, ":1: maximum recursion depth exceeded"),
+        ("[" * 99999, ":1: not JSON: too many brackets within one another"),
+        (line() + line("The \ud83d sleeps."), ":2: \\ud83d is half of a character: write both halves, or leave it out"),
         (
             line(UID=None),
             ":1: 'UID' is missing: give every line UID, field, linguistics_term, sentence_good, sentence_bad, as BLiMP",
@@ -153,14 +154,15 @@ def test_published_accuracies(tmp_path: Path) -> None:
     path.write_text("\n".join(rows))
     assert read_published(path) == {"lm": {("a", "t"): 0.5, ("b", "t"): 0.0}, "other": {("a", "t"): 1.0}}
     for row, message in (
-        ("{", "not JSON"),
-        ('{"UID": "a"}', "'linguistics_term' is missing"),
-        ('{"UID": "c", "linguistics_term": "t", "lm": "1"}', "'lm' is '1', of type str"),
-        ('{"UID": "c", "linguistics_term": "t", "lm": 50}', "lm: 50.0 is not between 0 and 1"),
-        ('{"UID": "a", "linguistics_term": "t", "lm": 1}', "a t: a second line"),
+        ("{", "2: not JSON"),
+        ('{"UID": "\\udc80", "linguistics_term": "t"}', r" \\udc80 is half of a character"),
+        ('{"UID": "a"}', " 'linguistics_term' is missing"),
+        ('{"UID": "c", "linguistics_term": "t", "lm": "1"}', " 'lm' is '1', of type str"),
+        ('{"UID": "c", "linguistics_term": "t", "lm": 50}', " lm: 50.0 is not between 0 and 1"),
+        ('{"UID": "a", "linguistics_term": "t", "lm": 1}', " a t: a second line"),
     ):
         path.write_text("\n".join([*rows, row]))
-        with pytest.raises(LineError, match=f":3: {message}"):
+        with pytest.raises(LineError, match=f":3:{message}"):
             read_published(path)
 
 

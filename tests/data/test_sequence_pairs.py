@@ -196,15 +196,35 @@ def test_every_word_however_rare_and_one_for_all_others() -> None:
         [[4, 3], [5]],
         [[3, 4], [5, 4]],
     ]
-    with pytest.raises(LineError, match="^f:7: source and target have 6 tokens, more than a batch may have, 5$"):
+    with pytest.raises(LineError, match="^f:7: source and target have 6 tokens, more than a batch may have, 5; "):
         encode_pairs("f", pairs, vocabulary, 5)
 
 
 def test_parallel_lines_that_fit_into_no_batch_are_named(tmp_path: Path) -> None:
     paths = write(tmp_path, "a\na b\n", "c\nc\n")
     vocabulary = build_of_words([["a", "b", "c"]])
-    with pytest.raises(LineError, match="text.de:2: source and target have 5 tokens, more than a batch may have, 4"):
-        load_parallel(*paths, vocabulary, 4)
+    for most, longer, sides in (
+        (4, False, "source and target have 5"),
+        (2, True, "the longer of source and target has 3"),
+    ):
+        with pytest.raises(LineError) as error:
+            load_parallel(*paths, vocabulary, most, longer=longer)
+        use = f"use --batch-size {sides[-1]} or more"
+        assert str(error.value) == f"{paths[1]}:2: {sides} tokens, more than a batch may have, {most}; {use}"
+
+
+def test_text_that_is_cut_already_is_named(tmp_path: Path) -> None:
+    """The pieces of another byte-pair encoding are words of any other vocabulary."""
+    paths = write(tmp_path, "a bird\na bi@@ rd si@@ ngs\n", "ein vogel\nein vo@@ gel\n")
+    vocabularies = {
+        kind: build_of_words((words for pair in read_parallel(*paths) for words in pair), kind, size, fit=True)
+        for kind, size in (("bpe", 60), ("words", None))
+    }
+    with pytest.raises(LineError) as error:
+        load_parallel(*paths, vocabularies["bpe"])
+    join = "join it (sed 's/@@ //g' FILE > NEW), or use --vocabulary words"
+    assert str(error.value) == f"{paths[0]}:2: the word 'bi@@' ends with @@: the text is cut already: {join}"
+    assert len(load_parallel(*paths, vocabularies["words"])) == 2
 
 
 @pytest.mark.parametrize(("kind", "size"), [("words", None), ("unknown_classes", None), ("sentencepiece", 280)])

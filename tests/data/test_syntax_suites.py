@@ -144,6 +144,21 @@ def test_broken_json_has_a_line(tmp_path: Path) -> None:
         read_suite(tmp_path / "toy.json")
 
 
+def test_half_of_a_character_has_a_line(tmp_path: Path) -> None:
+    """Whole characters, and a backslash before what looks like a half, are no halves."""
+    content, path = suite(), tmp_path / "toy.json"
+    first_regions(content)[0]["content"] = "the \U0001f415 \\ud83d"
+    path.write_text(json.dumps(content, indent=1))
+    assert read_suite(path).items[0].conditions["match"][1] == ("the", "\U0001f415", "\\ud83d")
+    first_regions(content)[2]["content"] = "sees \ud83d"
+    text = json.dumps(content, indent=1)
+    path.write_text(text)
+    line = text[: text.index('"sees ')].count("\n") + 1
+    with pytest.raises(LineError) as error:
+        read_suite(path)
+    assert str(error.value) == f"{path}:{line}: \\ud83d is half of a character: write both halves, or leave it out"
+
+
 def test_published_suites(data_dir: Path) -> None:
     """There are 34 suites, 842 items and 3304 sentences; a formula of three parts is computed by hand."""
     suites = {path: read_suite(path) for path in suite_files(data_dir / "syntaxgym" / "test_suites_json.tar.xz")}

@@ -17,11 +17,14 @@ from accel.data.batches.text import (
     TextBatch,
     TextBatches,
     build_text_words,
+    encode_lines,
     encode_text,
     read_sentences,
     read_text,
 )
 from accel.data.files.lines import LineError
+from accel.data.vocabularies.vocabulary import VocabularyError
+from accel.data.vocabularies.words import Words
 
 NUMPY = SimpleNamespace(xp=np)
 IDS = np.arange(1000, 2003, dtype=np.int32)  # an id tells the position of its word
@@ -156,6 +159,29 @@ def test_words_that_training_text_does_not_have(tmp_path: Path) -> None:
     train.write_bytes(b"")
     with pytest.raises(LineError, match="train.txt: an empty file"):
         build_text_words(train, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"), [("a b <eos>\nb a\n", "1:5"), ("a\n\nx<eos> <eos> b\n", "3:8"), ("<eos>\n", "1:1")]
+)
+def test_the_end_of_a_line_is_refused_where_it_would_count_twice(tmp_path: Path, text: str, place: str) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text(text)
+    with pytest.raises(LineError) as error:
+        build_text_words(path)
+    reason = (
+        "<eos> is the end of a line, which is added here: remove it: sed 's/ *<eos> *$//; s/ *<eos> */\\n/g' FILE > NEW"
+    )
+    assert str(error.value) == f"{path}:{place}: {reason}"
+
+
+def test_the_end_of_a_line_is_added_to_lines_without_one(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a<eos> b\n")
+    assert list(read_text(tmp_path / "text")) == [(1, ["a<eos>", "b", EOS])]
+    words = Words(("a", EOS))
+    assert encode_lines([["a", "a"], []], words).tolist() == [0, 0, 1, 1]
+    with pytest.raises(VocabularyError, match="^<eos> is the end of a line, which is added here: remove it$"):
+        encode_lines([["a"], ["a", EOS]], words)
 
 
 def test_the_penn_treebank(data_dir: Path) -> None:

@@ -105,7 +105,7 @@ COLUMN = Reading(documents="column")
         ("(S (NP ))", Reading(), 1, 8, "empty constituent"),
         ("(S a)\nb (S c)\n", Reading(), 2, 1, "terminal outside the root"),
         ("(S a)\n(S a (X <s>))\n", Reading(), 2, 6, "<s> begins the actions of every tree, and is no word"),
-        ("id\t(S ())\n", COLUMN, 1, 7, "empty label"),
+        ("id\t(S ())\n", COLUMN, 1, 7, r"empty label: write one after the bracket, such as \(-LRB- -LRB-\)$"),
         ("id\t(S a)\n(S b)\n", COLUMN, 2, 1, "no name of a document"),
         ("(S a)\n(S ä)\n".encode("latin-1"), Reading(), 2, 4, "not UTF-8: 0xe4: convert the file"),
         ("(S a)\n(S ä ".encode() + b"\xff)", Reading(), 2, 6, "not UTF-8: 0xff"),

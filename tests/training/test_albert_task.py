@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from accel.data.batches.sentences import Examples
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.albert import UNKNOWN
 from accel.models.albert import model as albert
+from accel.tasks import masked_words
 from accel.trained.opening import open_model
 from accel.training.checkpoint import read_state
 from accel.training.settings import TrainingConfig
@@ -155,6 +157,15 @@ def test_pretrained(pretrained: Path, grove: Callable[..., str]) -> None:
     lines = [json.loads(line) for line in (pretrained / "metrics.jsonl").read_text().splitlines()]
     assert any("validation_accuracy" in line for line in lines)
     assert "loss" in grove("evaluate", pretrained)
+
+
+def test_a_batch_of_the_test_has_room_for_the_longest_sentence(
+    pretrained: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = open_model(CPU, pretrained)
+    figures = masked_words.evaluate(CPU, model, text, {})
+    monkeypatch.setattr(masked_words, "TRAINING", replace(masked_words.TRAINING, batch_size=5))
+    assert masked_words.evaluate(CPU, model, text, {}) == pytest.approx(figures, rel=1e-5)
 
 
 def test_unused_weights_hardly_decay(pretrained: Path) -> None:

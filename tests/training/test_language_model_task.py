@@ -181,6 +181,10 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
     (tmp_path / "unknown").write_text("w1\nzebra w1\n")
     wrong = mistake("perplexity", "--checkpoint", trained, "--text", tmp_path / "unknown")
     assert wrong.startswith(f"{tmp_path}/unknown:2: ") and "zebra" in wrong
+    (tmp_path / "ends").write_text("w1\nw1 <eos>\n")
+    end = f"{tmp_path}/ends:2:4: <eos> is the end of a line, which is added here: remove it: sed "
+    assert mistake("perplexity", "--checkpoint", trained, "--text", tmp_path / "ends").startswith(end)
+    assert mistake(*text_run(texts, out, "--data", tmp_path / "ends")).startswith(end)
     (tmp_path / "trees").write_text("(3 good)\n(7 film)\n")
     wrong = mistake("train", "--task", "sentiment", "--data", tmp_path / "trees", "--out", out)
     assert wrong == f"{tmp_path}/trees:2: unknown label '7': it must be one of 0 1 2 3 4"

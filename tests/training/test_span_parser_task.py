@@ -109,6 +109,10 @@ def test_tags_are_learned(treebank: Path, tmp_path: Path, mistake: Callable[...,
     assert model.config.n_tags == 1 and model.parameters["tag"].shape == (1, model.config.d_model)
     message = "--learn-tags: trees that are taken as they are have no tags to learn: leave out --keep-tags"
     assert message in mistake(*run_of(treebank, tmp_path / "other", "--learn-tags", "--keep-tags"))
+    bare = tmp_path / "bare"
+    bare.write_text("(S (NP the dog) (VP sleeps soundly))\n")
+    message = f"--learn-tags: the trees of {bare} have no part-of-speech tags: leave it out"
+    assert mistake(*run_of(treebank, tmp_path / "other", "--learn-tags", "--data", bare)) == message
 
 
 @pytest.mark.parametrize("call", [20, 61])

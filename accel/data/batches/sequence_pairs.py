@@ -19,10 +19,12 @@ from accel.autodiff.arrays import Array, joined, offsets_of, on_device
 from accel.data.batches.sized import SizedBatches
 from accel.data.files.json_lines import Field, read_texts
 from accel.data.files.lines import LineError, errors_at
-from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary
+from accel.data.vocabularies.bpe import CONTINUES
+from accel.data.vocabularies.vocabulary import BPE, END_ID, START_ID, Vocabulary, VocabularyError
 
 Pair = tuple[np.ndarray, np.ndarray]  # ids of source and target, without start and end
 UNKNOWN = "UNK"
+_JOIN = "the text is cut already: join it (sed 's/@@ //g' FILE > NEW), or use --vocabulary words"
 
 
 class Pairs(Protocol):
@@ -108,8 +110,8 @@ def load_parallel(
     Raises
     ------
     LineError
-        As `read_parallel` does; a word outside a closed vocabulary; a pair of more than `max_tokens` ids, its two end
-        symbols included.
+        As `read_parallel` does; a word outside a closed vocabulary; for bpe, a word that ends with "@@"; a pair of
+        more than `max_tokens` ids, its two end symbols included.
     """
     pairs = enumerate(read_parallel(source, target, split), 1)
     return [_encode((source, target), line, sides, vocabulary, max_tokens, longer) for line, sides in pairs]
@@ -143,11 +145,14 @@ def _encode(
     encoded = []
     for path, words in zip(paths, sides, strict=True):
         with errors_at(path, line):
+            pieces = [word for word in words if word.endswith(CONTINUES)]
+            if pieces and vocabulary.kind == BPE:
+                raise VocabularyError(f"the word {pieces[0]!r} ends with {CONTINUES}: {_JOIN}")
             encoded.append(np.array(vocabulary.encode_words(words), np.int32))
     size = size_of_pair((encoded[0], encoded[1]), longer)
     if max_tokens is not None and size > max_tokens:
         sides = "the longer of source and target has" if longer else "source and target have"
-        reason = f"{sides} {size} tokens, more than a batch may have, {max_tokens}"
+        reason = f"{sides} {size} tokens, more than a batch may have, {max_tokens}; use --batch-size {size} or more"
         raise LineError(str(paths[1]), line, reason)
     return encoded[0], encoded[1]
 

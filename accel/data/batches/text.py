@@ -7,6 +7,7 @@ WikiText.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,11 +20,14 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, joined, offsets_of, on_device
 from accel.data.batches.order import State, check_rank, check_state, in_parts
-from accel.data.files.lines import errors_at, read_text_lines
-from accel.data.vocabularies.vocabulary import UNKNOWN
+from accel.data.files.lines import LineError, errors_at, read_text_lines
+from accel.data.vocabularies.vocabulary import UNKNOWN, VocabularyError
 from accel.data.vocabularies.words import Words, build_words
 
 EOS = "<eos>"
+_EOS_WORD = re.compile(rf"(?<!\S){EOS}(?!\S)")
+_TWICE = f"{EOS} is the end of a line, which is added here: remove it"
+_REMOVE = f"sed 's/ *{EOS} *$//; s/ *{EOS} */\\n/g' FILE > NEW"
 SHORTEST, SPREAD, HALVED = 5, 5.0, 0.05  # of the lengths of training batches; see `TextBatches`
 
 
@@ -54,8 +58,16 @@ class TextBatch:
 
 
 def read_text(path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of every line, and its words followed by `<eos>`; raises as `read_text_lines` does."""
+    """Yield the number of every line, and its words followed by `<eos>`.
+
+    Raises
+    ------
+    LineError
+        As `read_text_lines` does; at an `<eos>` in the text, which would be counted twice.
+    """
     for number, line in read_text_lines(path):
+        if EOS in line and (word := _EOS_WORD.search(line)):
+            raise LineError(path, number, f"{_TWICE}: {_REMOVE}", word.start() + 1)
         yield number, [*line.split(), EOS]
 
 
@@ -87,7 +99,7 @@ def encode_text(path: str | Path, words: Words) -> np.ndarray:
     Raises
     ------
     LineError
-        At the faulty line: a word outside the vocabulary of a training text without `<unk>`; as `read_text_lines` does.
+        At the faulty line: a word outside the vocabulary of a training text without `<unk>`; as `read_text` does.
     """
     ids = array("i")
     for number, line in read_text(path):
@@ -102,9 +114,14 @@ def encode_lines(lines: Iterable[Sequence[str]], words: Words) -> np.ndarray:
     Raises
     ------
     VocabularyError
-        A word outside the vocabulary of a training text without `<unk>`.
+        A word outside the vocabulary of a training text without `<unk>`; an `<eos>` in a line.
     """
-    return np.array([i for line in lines for i in words.encode([*line, EOS])], np.int32)
+    ids = array("i")
+    for line in lines:
+        if EOS in line:
+            raise VocabularyError(_TWICE)
+        ids.extend(words.encode([*line, EOS]))
+    return np.array(ids, np.int32)
 
 
 def mean_steps(length: int) -> float:

@@ -121,7 +121,7 @@ class Brackets:
         elif stack[-1].children and not stack[-1].label:
             raise _error(line, text, number, f"two roots in one tree: ({_short(label)}")
         elif not label:
-            raise _error(line, text, number, "empty label")
+            raise _error(line, text, number, "empty label: write one after the bracket, such as (-LRB- -LRB-)")
         stack.append(_Open(label))
 
     def _word(self, word: str, line: int, text: str, number: int) -> None:

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +23,8 @@ _CONSTITUENT = re.compile(r"\([^\s()]+ +(?=[^\s)])")
 _CONVERT = "convert the file, as with iconv -f latin1 -t utf-8"
 _NO_TEXT = "a byte of 0, as in archives and in UTF-16: name a file of text in UTF-8"
 _RETURNS = "the lines end with carriage returns alone: convert it: tr '\\r' '\\n' < FILE > NEW"
+_TREE_LINES = 200
+"""The most lines at the beginning of a text that are read as one tree, to see whether they are."""
 
 
 STANDARD = "-"
@@ -75,9 +78,32 @@ def open_bytes(path: str | Path) -> BinaryIO:
     return _OPENERS.get(Path(path).suffix, open)(path, "rb")  # type: ignore[operator, no-any-return]
 
 
+def unpacked(path: Path) -> Path:
+    """Return a path without the .gz or .xz at its end.
+
+    Examples
+    --------
+    >>> str(unpacked(Path("en.text.xz"))), str(unpacked(Path("en.text")))
+    ('en.text', 'en.text')
+    """
+    return path.with_suffix("") if path.suffix in _OPENERS else path
+
+
 def files_of(folder: Path, suffix: str) -> list[Path]:
-    """Return the files of a folder whose names end with `suffix`, or with it and .gz or .xz, by name."""
-    return sorted(file for ending in ("", *_OPENERS) for file in folder.glob(f"*{suffix}{ending}"))
+    """Return the files of a folder whose names end with `suffix`, or with it and .gz or .xz, by name.
+
+    Raises
+    ------
+    ValueError
+        If a file exists in several of these forms.
+    """
+    files = sorted(file for ending in ("", *_OPENERS) for file in folder.glob(f"*{suffix}{ending}"))
+    first_forms: dict[Path, Path] = {}
+    for file in files:
+        first = first_forms.setdefault(unpacked(file), file)
+        if first != file:
+            raise ValueError(f"{folder}: holds both {first.name} and {file.name}: keep one")
+    return files
 
 
 def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:
@@ -89,7 +115,7 @@ def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]
     Raises
     ------
     ValueError
-        If there are none, or the archive is broken.
+        If there are none, or the archive is broken; as `files_of` does.
     """
     path, is_any = Path(path), False
     if not path.is_dir() and suffix in path.suffixes:
@@ -124,11 +150,7 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Generator[tu
     number = 0
     try:
         with _open(path) if opened is None else opened as file:
-            for number, raw in enumerate(file, 1):
-                if number == 1:
-                    raw = raw.removeprefix(codecs.BOM_UTF8)
-                    if not raw.endswith(b"\n") and b"\r" in raw.rstrip(b"\r"):
-                        raise LineError(path, 0, _RETURNS)
+            for number, raw in enumerate(_raw_lines(path, file), 1):
                 line = raw.decode("utf-8")
                 if "\0" in line:
                     raise LineError(path, number, _NO_TEXT, line.index("\0") + 1)
@@ -143,42 +165,67 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Generator[tu
         raise LineError(path, 0, "an empty file")
 
 
+def _raw_lines(path: str | Path, file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines without a byte-order mark; LineError if the only line, of text, has carriage returns in it."""
+    for first in file:
+        has_returns = b"\r" in first.rstrip(b"\r\n") and b"\0" not in first
+        second = [file.readline()] if has_returns else []
+        if second == [b""]:
+            raise LineError(path, 0, _RETURNS)
+        yield from chain([first.removeprefix(codecs.BOM_UTF8)], second, file)
+
+
 def read_text_lines(path: str | Path) -> Generator[tuple[int, str], None, None]:
     """Yield the lines of a text as `read_lines` does, and refuse a treebank.
 
     Raises
     ------
     LineError
-        As `read_lines` does; if all lines are blank; if the first line with words is a tree.
+        As `read_lines` does; if all lines are blank; if a tree, on one line or several, begins at the first line with
+        words.
     """
-    is_any = False
-    for number, line in read_lines(path):
-        if not is_any and line.strip():
-            is_any = True
-            if is_tree(line):
-                use = "a treebank's text is written by grove prepare text FILE --convention plain --out TEXT"
-                raise LineError(path, number, f"a tree, where a line of text should be: {use}")
-        yield number, line
-    if not is_any:
+    lines = read_lines(path)
+    beginning = _beginning(lines)
+    first = next((number for number, line in beginning if line.strip()), 0)
+    if not first:
         raise LineError(path, 0, "no sentence in this file: give text, a sentence a line")
+    if is_tree(" ".join(line for _, line in beginning)):
+        use = "a treebank's text is written by grove prepare text FILE --convention plain --out TEXT"
+        raise LineError(path, first, f"a tree, where a line of text should be: {use}")
+    yield from chain(beginning, lines)
 
 
-def is_tree(line: str) -> bool:
-    """Return whether a line is one bracketed tree of two constituents or more, as in a treebank.
+def _beginning(lines: Iterator[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return the lines up to the first one with words, and if it opens a tree, up to the line that closes it.
+
+    In a tree every line begins with a bracket: a sentence in brackets that goes on in the next line is none.
+    """
+    beginning, n_open = list[tuple[int, str]](), 0
+    for number, line in lines:
+        beginning.append((number, line))
+        text = line.strip()
+        n_open += text.count("(") - text.count(")")
+        if text and (text[0] not in "()" or n_open <= 0 or len(beginning) >= _TREE_LINES):
+            break
+    return beginning
+
+
+def is_tree(text: str) -> bool:
+    """Return whether a text is one bracketed tree of two constituents or more, as in a treebank.
 
     Examples
     --------
-    >>> is_tree("(S (NP the bird) (VP sings))"), is_tree("( (S (NP (NN it))) )")
-    (True, True)
+    >>> is_tree("(S (NP the bird) (VP sings))"), is_tree("( (S (NP (NN it))) )"), is_tree("(S (NP the )  (VP end ) )")
+    (True, True, True)
     >>> is_tree("(He left (twice).)"), is_tree("( not ( a or b ) )"), is_tree("(S (NP the")
     (False, False, False)
     """
-    text = line.strip()
+    text = " ".join(text.split()).replace(" )", ")")
     if text.startswith("( (") and text.endswith(")"):
         text = text[1:-1].strip()  # the Penn Treebank's bracket without a label
     n_opened = text.count("(")
     is_labelled = len(_CONSTITUENT.findall(text)) == n_opened == text.count(")")
-    return n_opened > 1 and is_labelled and text.startswith("(") and text.endswith(")") and " )" not in text
+    return n_opened > 1 and is_labelled and text.startswith("(") and text.endswith(")")
 
 
 _ARCHIVES = {

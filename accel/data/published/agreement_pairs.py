@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
 
-from accel.data.files.lines import LineError, errors_at, open_files, read_lines
+from accel.data.files.lines import LineError, errors_at, find_file, open_files, read_lines, unpacked
 from accel.data.generated import agreement
 from accel.data.published.minimal_pairs import Pair
 
@@ -57,7 +56,7 @@ def other_form(verb: str, label: str) -> str | None:
     return _PLURAL.get(verb, re.sub("ies$", "ys", verb)[:-1])
 
 
-def read_agreement(path: str | Path, split: str = "test") -> Iterator[Pair]:
+def read_agreement(path: str | Path, split: str | None = None) -> Iterator[Pair]:
     """Yield the pairs of a table with the places of the verbs, or of .gold files with the forms of the verbs.
 
     For tables, and for .gold files of 4 columns (Linzen's sentences), the paradigm is the number of attractors between
@@ -69,9 +68,9 @@ def read_agreement(path: str | Path, split: str = "test") -> Iterator[Pair]:
     ----------
     path : str or Path
         A table, .tsv, for `accel.data.generated.agreement.read_items`; or a .gold file beside its .text; or a folder or
-        an archive of .gold and .text files.
-    split : str
-        The split of a table.
+        an archive of .gold and .text files. Each file may be packed, .gz or .xz, but for those in an archive.
+    split : str or None
+        The split of a table; None: test.
 
     Raises
     ------
@@ -79,29 +78,36 @@ def read_agreement(path: str | Path, split: str = "test") -> Iterator[Pair]:
         As `read_items`; at the faulty line: other than 4 or 12 columns of a .gold file, a place of the verb outside the
         sentence, another verb there, an empty form, an ill-formed number; a .text with another number of lines.
     ValueError
-        If there are no such files; if no sentence is of that split.
+        If there are no such files, or a .gold or .text both plain and packed; if no sentence is of that split; a split
+        of .gold files, which have none.
     """
     path = Path(path)
     if ".tsv" in path.suffixes:
+        split = split or "test"
         items = [item for item in agreement.read_items(path) if item.split == split]
         if not items:
             raise ValueError(f"{path}: no sentence is of the split {split}")
         for item in items:
             yield _pair_of_item(item, f"{path.name}:{item.line}")
         return
-    texts = {file.with_suffix(".gold"): list(read_lines(file, stream)) for file, stream in _files(path, ".text")}
-    for file, stream in _files(path, ".gold"):
-        if file not in texts:
+    if split is not None:
+        raise ValueError(f"--split: is for a table, .tsv, not for {path}: leave it out")
+    text_files = open_files(_text_beside(path) if unpacked(path).suffix == ".gold" else path, ".text")
+    texts = {unpacked(file).with_suffix(".gold"): list(read_lines(file, stream)) for file, stream in text_files}
+    for file, stream in open_files(path, ".gold"):
+        if unpacked(file) not in texts:
             raise ValueError(f"{file}: no .text beside it")
-        for gold, text in zip_longest(read_lines(file, stream), texts[file]):
+        for gold, text in zip_longest(read_lines(file, stream), texts[unpacked(file)]):
             if gold is None or text is None:
                 raise LineError(file, (gold or text)[0], "the .text beside it has another number of lines")
             with errors_at(file, gold[0]):
                 yield _pair_of_forms(gold[1].split("\t"), text[1].split(), f"{file.name}:{gold[0]}")
 
 
-def _files(path: Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:
-    return open_files(path.with_suffix(suffix) if path.suffix == ".gold" else path, suffix)
+def _text_beside(path: Path) -> Path:
+    """Return the .text file, plain or packed, of a .gold file; in an archive it is plain."""
+    text = unpacked(path).with_suffix(".text")
+    return find_file(text.parent, text.name) if text.parent.is_dir() else text
 
 
 def _pair_of_item(item: agreement.Item, place: str) -> Pair:

@@ -7,12 +7,12 @@ TreebankWordTokenizer. All other files have blanks between words.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from accel.data.files.json_lines import json_value
 from accel.data.files.lines import LineError, errors_at, open_files, read_lines
 
 _CLITIC = re.compile(r"(?i)(?<=\w)(n't|'(?:s|re|ve|ll|d|m)|')(?=[\s,;:.?!]|$)")
@@ -84,19 +84,15 @@ def read_blimp(path: str | Path) -> Iterator[Pair]:
     Raises
     ------
     LineError
-        At the faulty line: no JSON, a field that is missing or of another type, a sentence without words, prefixes and
-        words that do not begin the sentences.
+        At the faulty line: as `json_value` does; a field that is missing or of another type, a sentence without words,
+        prefixes and words that do not begin the sentences.
     ValueError
-        If there are no .jsonl files.
+        If there are no .jsonl files; as `open_files` does.
     """
     for file, stream in open_files(path, ".jsonl"):
         for number, line in read_lines(file, stream):
-            try:
-                yield _blimp_pair(json.loads(line), f"{file.name}:{number}")
-            except json.JSONDecodeError as error:
-                raise LineError(file, number, f"not JSON: {error.msg}") from error
-            except (ValueError, RecursionError) as error:
-                raise LineError(file, number, str(error)) from error
+            with errors_at(file, number):
+                yield _blimp_pair(json_value(file, number, line), f"{file.name}:{number}")
 
 
 def _blimp_pair(content: Any, place: str) -> Pair:
@@ -188,20 +184,17 @@ def read_published(path: str | Path) -> dict[str, dict[tuple[str, str], float]]:
     Raises
     ------
     LineError
-        At the faulty line: no JSON, a field that is missing or of another type, a second line for a paradigm.
+        At the faulty line: as `json_value` does; a field that is missing or of another type, a second line for a
+        paradigm.
     """
     accuracies: dict[str, dict[tuple[str, str], float]] = {}
     keys = set()
     for number, line in read_lines(path):
-        try:
-            content = json.loads(line)
+        with errors_at(path, number):
+            content = json_value(path, number, line)
             key = _field(content, "UID", str), _field(content, "linguistics_term", str)
             models = [name for name in content if name not in ("UID", "linguistics_term")]
             values = {name: float(_field(content, name, (float, int))) for name in models}
-        except json.JSONDecodeError as error:
-            raise LineError(path, number, f"not JSON: {error.msg}") from error
-        except (ValueError, RecursionError) as error:
-            raise LineError(path, number, str(error)) from error
         if key in keys:
             raise LineError(path, number, f"{' '.join(key)}: a second line")
         keys.add(key)

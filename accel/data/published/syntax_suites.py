@@ -7,6 +7,7 @@ separate words, and the first word of a sentence is capitalised. A region may ha
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from accel.data.files import archive
+from accel.data.files.json_lines import json_value
 from accel.data.files.lines import LineError, files_of, read_lines
 from accel.data.published.region_formula import Chain, Sums, holds, parse_formula, regions_of
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # a text in JSON, which ends in the line where it begins
 
 Regions = Mapping[int, tuple[str, ...]]
 """The words of every region, by its number."""
@@ -79,13 +83,20 @@ def read_suite(path: str | Path) -> Suite:
     Raises
     ------
     LineError
-        The file is not JSON; this error has the line. Other errors name the item, the condition or the prediction: a
-        field is missing or of another type, the metric is not the sum, a formula is ill-formed, the suite or an item
-        lacks a region, an item, a condition or a region is repeated, a sentence has no words.
+        The file is not JSON, or has half of a surrogate pair; this error has the line. Other errors name the item, the
+        condition or the prediction: a field is missing or of another type, the metric is not the sum, a formula is
+        ill-formed, the suite or an item lacks a region, an item, a condition or a region is repeated, a sentence has no
+        words.
     """
-    text = "\n".join(line for _, line in read_lines(path))
+    lines = list(read_lines(path))
     try:
-        return _suite(json.loads(text))
+        content = json.loads("\n".join(line for _, line in lines))
+        for number, line in lines:
+            for text in _STRING.findall(line) if "\\u" in line else ():
+                json_value(path, number, text)
+        return _suite(content)
+    except LineError:
+        raise
     except json.JSONDecodeError as error:
         raise LineError(path, error.lineno, f"not JSON: {error.msg}") from error
     except ValueError as error:

@@ -55,7 +55,8 @@ def build_of_words(
 ) -> Vocabulary:
     """Return the vocabulary, with sorted labels or without, of the words of training sentences; see `build`.
 
-    Without labels, `kind` may also be "bpe", which needs a size, as "sentencepiece" does.
+    Without labels, `kind` may also be "bpe", which needs a size, as "sentencepiece" does. It does not learn from words
+    that end with "@@": `Vocabulary.encode_words` refuses them, where their line is known.
     """
     counts: Counter[str] = Counter()
     for sentence in sentences:
@@ -90,7 +91,8 @@ def _numbered(words: dict[str, int], labels: tuple[str, ...], kind: str, size: i
     if kind == BPE and labels:
         raise ValueError("a vocabulary of bpe is for pairs of sequences; use sentencepiece")
     if kind == BPE:
-        return _of_bpe({word: n for word, n in words.items() if word != UNKNOWN}, size, fit)
+        spelled = {word: n for word, n in words.items() if word != UNKNOWN and not word.endswith(bpe.CONTINUES)}
+        return _of_bpe(spelled, size, fit)
     if kind == "sentencepiece":
         whole = (UNKNOWN,) if UNKNOWN in words else ()
         spelled = {word: n for word, n in words.items() if word != UNKNOWN}
