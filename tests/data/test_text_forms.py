@@ -114,6 +114,13 @@ def test_files_of_a_folder_are_read_in_order(folder: Path, tmp_path: Path) -> No
         text_files(tmp_path / "empty")
 
 
+def test_a_file_is_not_read_twice(folder: Path) -> None:
+    (folder / "a/x.txt.gz").write_bytes(b"")
+    (folder / "x.txt").write_text("Another file.\n")
+    with pytest.raises(ValueError, match=f"{folder}/a: holds both x.txt and x.txt.gz: keep one"):
+        text_files(folder)
+
+
 def test_a_file_may_be_one_document(folder: Path, tmp_path: Path) -> None:
     """Unpacked files of OpenWebText have this form: a blank line ends a paragraph, and with it a sentence."""
     paths = text_files(folder)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accel.data.files.encoded import Growing, load_encoded
-from accel.data.files.lines import LineError, errors_at, read_text_lines
+from accel.data.files.lines import LineError, errors_at, one_form_of_each, read_text_lines
 from accel.data.vocabularies.vocabulary import Vocabulary
 
 _FORMAT = 2  # of the encoded files; part of their hash
@@ -90,13 +90,13 @@ def text_files(path: str | Path) -> list[Path]:
     Raises
     ------
     ValueError
-        If a folder has no files.
+        If a folder has no files, or one of them both plain and packed.
     """
     folder = Path(path)
     if not folder.is_dir():
         return [folder]
     within = ((file, file.relative_to(folder).parts) for file in folder.rglob("*") if file.is_file())
-    files = sorted(file for file, parts in within if not any(part.startswith(".") for part in parts))
+    files = one_form_of_each(file for file, parts in within if not any(part.startswith(".") for part in parts))
     if not files:
         raise ValueError(f"{folder}: a folder without files")
     return files

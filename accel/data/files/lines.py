@@ -9,7 +9,7 @@ import io
 import lzma
 import re
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
@@ -97,13 +97,17 @@ def files_of(folder: Path, suffix: str) -> list[Path]:
     ValueError
         If a file exists in several of these forms.
     """
-    files = sorted(file for ending in ("", *_OPENERS) for file in folder.glob(f"*{suffix}{ending}"))
+    return one_form_of_each(file for ending in ("", *_OPENERS) for file in folder.glob(f"*{suffix}{ending}"))
+
+
+def one_form_of_each(files: Iterable[Path]) -> list[Path]:
+    """Return the files by name; ValueError if one of them exists in several forms, such as plain and packed."""
     first_forms: dict[Path, Path] = {}
-    for file in files:
+    for file in sorted(files):
         first = first_forms.setdefault(unpacked(file), file)
         if first != file:
-            raise ValueError(f"{folder}: holds both {first.name} and {file.name}: keep one")
-    return files
+            raise ValueError(f"{file.parent}: holds both {first.name} and {file.name}: keep one")
+    return list(first_forms.values())
 
 
 def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]:
