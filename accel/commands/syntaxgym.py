@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
         write_out(options.out, json.dumps(settings | _content(results, chances), indent=1, ensure_ascii=False) + "\n")
     with figures(options.out):
         _print(results, chances)
-        unknown, count = unknown_words(model, suites, options.lower)
+        unknown, count = unknown_words(model, suites, options.lower, search.get("parser"))
         print(f"unknown words: {unknown} of {count}")
         for suite, outcome in _skipped(results)[:1]:
             first = f"the first item {outcome.item} of {suite}: {outcome.skipped}"

@@ -210,14 +210,18 @@ def _counts(model: Model, proposals: Proposals) -> list[int]:
 def _chunks(
     groups: Iterable[list[Sentence]], documents: Sequence[int]
 ) -> Iterator[tuple[list[int], list[list[Sentence]]]]:
-    """Yield documents, several together until they have `TREES` trees: their numbers of sentences, and proposals."""
-    stream, sizes, chunk = iter(groups), list[int](), list[list[Sentence]]()
+    """Yield documents, several together until they have `TREES` trees: their numbers of sentences, and proposals.
+
+    A sentence without proposals counts as one tree.
+    """
+    stream, sizes, chunk, n_trees = iter(groups), list[int](), list[list[Sentence]](), 0
     for size in documents:
         sizes.append(size)
-        chunk += islice(stream, size)
-        if sum(map(len, chunk)) >= TREES:
+        chunk += (document := list(islice(stream, size)))
+        n_trees += sum(max(len(group), 1) for group in document)
+        if n_trees >= TREES:
             yield sizes, chunk
-            sizes, chunk = [], []
+            sizes, chunk, n_trees = [], [], 0
     if chunk:
         yield sizes, chunk
 

@@ -202,10 +202,15 @@ def suite_outcomes(
     }
 
 
-def unknown_words(model: Model, suites: Iterable[Suite], lower: bool = False) -> tuple[int, int]:
-    """Return how many words of readable items are unknown to the model, and how many there are. Spec: SYN-1."""
+def unknown_words(
+    model: Model, suites: Iterable[Suite], lower: bool = False, parser: Model | None = None
+) -> tuple[int, int]:
+    """Return how many words of readable items are unknown to the model, and how many there are. Spec: SYN-1.
+
+    An item that the parser cannot read is not readable.
+    """
     unknown = count = 0
-    for item in (item for suite in suites for item in suite.items if not _reason(model, item, lower)):
+    for item in (item for suite in suites for item in suite.items if not _reason(model, item, lower, parser)):
         for regions in item.conditions.values():
             words = _words(regions, lower)
             unknown += count_unknown(model, words)

@@ -7,6 +7,7 @@ its chart, its parser or a search.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,7 @@ from accel.trained.kinds import DISTANCES, FULL_CHARTS, GPST_TREES, SPANS, able,
 from accel.trained.opening import Model
 from accel.trained.options import OptionError, check_number
 from accel.trained.processes import results
-from accel.trained.words import encode_words, joined
+from accel.trained.words import check_each, encode_words, joined
 
 Spans = list[tuple[int, int]]
 BATCH = 64
@@ -71,9 +72,10 @@ def find_spans(
     Raises
     ------
     ValueError
-        If the model gives no such trees, and as `encode_words`.
+        If the model gives no such trees; with the number of the sentence, as `encode_words`.
     """
     require(model, SPANS)
+    check_each(map(list, sentences), partial(encode_words, model, **reading_of(options)))
     spans_of_kind = SPANS_OF[kind_of(model)]
     if options.get("mode") == "left-to-right":  # this mode sorts sentences before it makes batches
         return spans_of_kind(ops, model, sentences, processes=processes, **options)

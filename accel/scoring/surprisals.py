@@ -7,6 +7,7 @@ first word has a surprisal, too. The surprisal of a word is the sum over its pie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from math import log
 from types import ModuleType
 from typing import Any
@@ -37,7 +38,7 @@ from accel.trained.kinds import (
 from accel.trained.opening import Model
 from accel.trained.options import OptionError, check_number
 from accel.trained.processes import results
-from accel.trained.words import Pieces, encode_words, joined
+from accel.trained.words import Pieces, check_each, encode_words, joined
 
 Progress = Callable[[Iterable[list[float]], int], Iterable[list[float]]]
 
@@ -128,14 +129,13 @@ def bits_of_words(
     Raises
     ------
     ValueError
-        As `check_surprisals`, `encode_words`, the search, and `proposal_surprisals`.
+        As `check_surprisals`, `check_others`, `check_words` with the number of the sentence, the search, and
+        `proposal_surprisals`.
     """
     check_surprisals(model)
-    if others:
-        check_others(model, others, ensemble)
-        search |= {"others": others, "ensemble": ensemble}
     check_number("batch_size", batch_size)
-    options = {"batch_size": batch_size, **search}
+    options = {"batch_size": batch_size, **search, **_ensemble_options(model, others, ensemble)}
+    check_each(map(list, sentences), partial(check_words, model, parser=parser))
 
     def of_batch(batch: Sequence[Sequence[str]]) -> list[list[float]]:
         if parser is not None:
@@ -148,14 +148,17 @@ def bits_of_words(
 
 
 def bits_of_tokens(
-    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, batch_size: int = 8, **search: Any
-) -> Iterator[tuple[list[str], list[float]]]:
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]],
+    *, batch_size: int = 8, others: Sequence[Model] = (), ensemble: str = "mixture", **search: Any,
+) -> Iterator[tuple[list[str], list[float]]]:  # fmt: skip
     """Yield for every sentence its tokens as the model reads them, words or pieces, and their surprisals in bits.
 
     The options and errors are those of `bits_of_words` without a parser.
     """
     check_surprisals(model)
     check_number("batch_size", batch_size)
+    search |= _ensemble_options(model, others, ensemble)
+    check_each(map(list, sentences), partial(check_words, model))
     if can(model, TEXT_LOGPS):
         for words, bits in zip(sentences, _line_bits(ops, model, sentences, batch_size=batch_size), strict=True):
             yield model.vocabulary.decode(model.vocabulary.encode(words)), bits
@@ -227,6 +230,12 @@ def sums_of_words(pieces: Pieces, bits: Sequence[float]) -> list[float]:
     """
     sums: list[float] = np.add.reduceat(bits, offsets_of(map(len, pieces))[:-1]).tolist()
     return sums
+
+
+def _ensemble_options(model: Model, others: Sequence[Model], ensemble: str) -> dict[str, Any]:
+    """Return the options that make the models an ensemble, none without others; raises as `check_others`."""
+    check_others(model, others, ensemble)
+    return {"others": others, "ensemble": ensemble} if others else {}
 
 
 def _line_bits(

@@ -34,8 +34,11 @@ class GpstActions:
         for b, (context, sentence) in enumerate(zip(self._contexts, sentences, strict=True)):
             for k, earlier in enumerate(context):
                 _check(f"context {b}, sentence {k}", earlier, model.config, 0)
+            name = "prefix" if more else f"sentence {b}"
             if len(sentence) or not more:
-                _check("prefix" if more else f"sentence {b}", sentence, model.config, sum(map(len, context)))
+                _check(name, sentence, model.config, sum(map(len, context)))
+            if end in sentence:
+                raise ValueError(f"{name}: holds word {end}, the end of a text")
         self._steps = Steps(ops, model.config, model.parameters)
         self._words, self._begins_word = lists([[*sentence, 0] for sentence in sentences]).values, begins_word
         self._lengths = np.array([len(sentence) for sentence in sentences])

@@ -18,6 +18,7 @@ import numpy as np
 from accel.autodiff.arrays import Array, host, offsets_of
 from accel.autodiff.layers import embedding, feed_forward, layer_norm, linear, mlp
 from accel.autodiff.variables import Variable, constant
+from accel.data.vocabularies.vocabulary import START_ID
 from accel.models.gpst import composition
 from accel.models.gpst import generator as generative
 from accel.models.gpst.composition import Charts
@@ -130,11 +131,14 @@ class Steps:
         return host(generative.vocabulary(f, constant(hidden), f.p["embedding"], ids).value).astype(np.float64)
 
     def best_words(self, hidden: Array, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return for every vector the most probable words, in rising order [G, count], and their log p."""
-        xp, table = self._f.tape.xp, self._f.p["embedding"].value
-        logps = log_softmax(xp, xp.matmul(hidden, table.T))
+        """Return for every vector the most probable words, in rising order [G, count], and their log p.
+
+        The start symbol is not among them; its probability is lost.
+        """
+        xp, table, first = self._f.tape.xp, self._f.p["embedding"].value, START_ID + 1
+        logps = log_softmax(xp, xp.matmul(hidden, table.T))[:, first:]
         words = most_probable(xp, logps, count)
-        return host(words), host(xp.take_along_axis(logps, words, axis=1)).astype(np.float64)
+        return host(words) + first, host(xp.take_along_axis(logps, words, axis=1)).astype(np.float64)
 
     def keep(self, states: State) -> State:
         """Delete all rows that these states do not use, and return the states with the new numbers of their rows."""

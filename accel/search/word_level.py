@@ -61,9 +61,12 @@ def word_level_search(
     Raises
     ------
     ValueError
-        If the model has no such trees; if a sentence is empty, too long for the model, or has a word that the model
-        does not know; if a log-probability is NaN or above 0.
+        If the model has no such trees, or does not take an option; if neither `complete` nor `sync` is true; if a
+        sentence is empty, too long for the model, or has a word that the model does not know; if a log-probability is
+        NaN or above 0.
     """
+    if not (complete or sync):
+        raise ValueError("complete, sync: with neither there is nothing to search")
     if not can(model, CONTEXTS):
         require(model, LABELLED_TREES)
     elif complete:
@@ -129,6 +132,7 @@ def surprisals(
     infinite from the first word on that no hypothesis can reach.
     """
     check_number("batch_size", batch_size)
+    _actions(ops, model, sentences, limits, contexts=contexts, **ensemble)  # errors number all sentences, not a chunk's
     for start in range(0, len(sentences), batch_size):
         chunk = slice(start, start + batch_size)
         of_chunk = None if contexts is None else contexts[chunk]
@@ -151,15 +155,15 @@ def sample(
     """Yield the actions of a text after every word that is drawn, until its root is closed or its end is drawn.
 
     Spec: WS-4, WS-7. The words of the prefix come first, and are parsed without drawing. For a GPST or a GPT-2 the end
-    is the word `end`, and whole sentences may come before the prefix (`context`). Without `sync` every action is drawn
-    by itself, among the best of all that may come next.
+    is the word `end`, and whole sentences may come before the prefix (`context`); other models take neither. Without
+    `sync` every action is drawn by itself, among the best of all that may come next.
 
     Raises
     ------
     ValueError
         As `word_level_search`; if no action is possible, or the text becomes longer than a context.
     """
-    contexts = [context] if can(model, CONTEXTS) else None
+    contexts = [context] if len(context) else None
     actions = _actions(ops, model, [prefix], limits, more=True, end=end, contexts=contexts)
     search, pool, n_draws = _Search(actions, limits, 1), actions.begin(), 0
     while not pool.complete[0]:
@@ -182,13 +186,13 @@ def _actions(
 ) -> Actions:  # fmt: skip
     """Return the model with its sentences; with `more`, with the beginning of one text, which any words may follow."""
     if can(model, CONTEXTS):
-        if ensemble.get("others"):
-            raise ValueError(f"{model.path}: a GPST or a GPT-2 makes no ensemble")
+        if ensemble:
+            raise ValueError(f"{model.path}: {', '.join(ensemble)}: a GPST or a GPT-2 makes no ensemble")
         return GpstActions(
             ops, model, sentences, limits, more=more, end=end, contexts=contexts, begins_word=begins_word
         )
-    if contexts is not None or begins_word is not None:
-        raise ValueError(f"{model.path}: contexts, begins_word: are for a GPST or a GPT-2")
+    if any(option is not None for option in (contexts, begins_word, end)):
+        raise ValueError(f"{model.path}: contexts, begins_word, end: are for a GPST or a GPT-2")
     return TreeActions(ops, model, sentences, limits, more=more, **ensemble)
 
 
@@ -233,22 +237,24 @@ class _Search:
         return settled
 
     def add_action(self, pool: Pool) -> Pool:
-        """Return the best of every sentence's hypotheses after one more action, whether it is a word or not."""
-        never = np.zeros(self._n_sentences, bool)
-        (pool,) = self._forget(joined(self._continue(pool, taken(pool, slice(0)), never)))
-        return pool.best(None)
+        """Return the best of every sentence's hypotheses after one more action, which counts as a word."""
+        results, _ = self._continue(pool, taken(pool, slice(0)), None)
+        (results,) = self._forget(results)
+        return results.best(self._limits.word_beam or self._limits.beam)
 
-    def _continue(self, pool: Pool, rivals: Pool, words_end: np.ndarray) -> tuple[Pool, Pool]:
+    def _continue(self, pool: Pool, rivals: Pool, words_end: np.ndarray | None) -> tuple[Pool, Pool]:
         """Return the best of every sentence's rivals and hypotheses after one more action: those done, and the others.
 
-        Rivals and complete hypotheses are done. Where `words_end` [B] is true, so are hypotheses with a new word.
+        Rivals and complete hypotheses are done. Where `words_end` [B] is true, so are hypotheses with a new word. None:
+        all are done.
         """
         step = self._actions.explore(pool)
         _check(pool, step)
         width = step.logps.shape[1]
         scores = np.append(step.logps + pool.logps[:, None], rivals.logps)
         owners = np.append(np.repeat(pool.owners, width), rivals.owners)
-        is_done = np.append(step.last | (step.words & words_end[pool.owners, None]), np.ones(rivals.size, bool))
+        ends = words_end is None or step.words & words_end[pool.owners, None]
+        is_done = np.append(step.last | ends, np.ones(rivals.size, bool))
         ranked = np.flatnonzero(scores > -inf)
         ranked = ranked[np.lexsort((-scores[ranked], owners[ranked]))]
         first = np.searchsorted(owners[ranked], owners[ranked])

@@ -18,7 +18,7 @@ from accel.trained.opening import open_model
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.gpst_batches import batch_with
 from tests.fixtures.gpst_runs import closed, exact, pieces, text, train
-from tests.fixtures.gpst_search import bits_of, draw_text
+from tests.fixtures.gpst_search import bits_of, draw_text, without_start
 
 __all__ = ["closed", "pieces", "text"]
 
@@ -78,7 +78,7 @@ def test_generate(text: Path, closed: Path, grove: Callable[..., str]) -> None:
     for seed, top_k in ((0, 1), (1, 2), (2, 5)):
         options = ("--prefix", " ".join(prefix), "--words", 4, "--top-k", top_k, "--seed", seed)
         output = grove("generate", "--checkpoint", closed, *options)
-        actions = draw_text(steps, top_k, 4, seed, model.vocabulary.encode_words(prefix), END_ID)
+        actions = draw_text(without_start(steps), top_k, 4, seed, model.vocabulary.encode_words(prefix), END_ID)
         assert output.split() == model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
     assert len(grove("generate", "--checkpoint", closed, "--words", 3, "--top-k", 4).split()) == 3
 
@@ -91,7 +91,7 @@ def test_generate_after_other_lines(text: Path, closed: Path, grove: Callable[..
     for prefix in ([], lines[2].split()[:2]):
         options = ("--context", file, "--prefix", " ".join(prefix), "--words", 3, "--top-k", 3, "--seed", 1)
         ids = model.vocabulary.encode_words(prefix)
-        actions = draw_text(partial(steps, context=before), 3, 3, 1, ids, END_ID)
+        actions = draw_text(without_start(partial(steps, context=before)), 3, 3, 1, ids, END_ID)
         expected = model.vocabulary.decode(i for i in actions if i >= 0 and i != END_ID)
         assert grove("generate", "--checkpoint", closed, *options).split() == expected
 
@@ -100,7 +100,7 @@ def test_generated_words_are_whole(pieces: Path, grove: Callable[..., str]) -> N
     """Sampling continues until the next word begins, and draws the same pieces as the reference."""
     model, steps = exact(pieces)
     words = grove("generate", "--checkpoint", pieces, "--words", 1, "--top-k", 3, "--seed", 4).split()
-    actions = draw_text(steps, 3, 8, 4)
+    actions = draw_text(without_start(steps), 3, 8, 4)
     spelled = model.vocabulary.decode(i for i in actions if i >= 0)
     assert len(actions) > len(spelled) > 1 and words == spelled[:1]
 

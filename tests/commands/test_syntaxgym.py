@@ -16,6 +16,7 @@ from accel.data.batches.text import EOS, TextBatch
 from accel.models.fasttrees import language_model
 from accel.models.gpst import model as gpst
 from accel.trained.opening import open_model
+from refimpl.trees import words as words_of
 from tests.fixtures.command_line import settings
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.gpst_batches import batch_with
@@ -23,8 +24,9 @@ from tests.fixtures.gpst_runs import closed, exact, pieces, text, train
 from tests.fixtures.gpst_search import bits_of
 from tests.fixtures.syntax_suites import write_suite
 from tests.fixtures.text_files import LANGUAGE_MODEL
+from tests.fixtures.toy_house import House, house
 
-__all__ = ["closed", "pieces", "text"]
+__all__ = ["closed", "house", "pieces", "text"]
 SKIPPED = "condition 'b': the word 'zebra' is not in the closed vocabulary of"
 
 
@@ -130,6 +132,17 @@ def test_unreadable_items_are_skipped_and_counted(
     rows = [line.split() for line in lines.splitlines()]
     assert rows[1][3:5] == ["1", "2"] and rows[2][1:] == ["Garden-Path", "Effects", "0", "0", "1", "-", "0.5000"]
     assert lines.splitlines()[-1].startswith(f"skipped: 3 items, the first item 2 of number_toy: {SKIPPED}")
+
+
+def test_words_that_the_parser_cannot_read_are_not_counted(
+    house: House, tmp_path: Path, grove: Callable[..., str]
+) -> None:
+    """The parser reads 12 words; the item with a longer sentence is skipped."""
+    long = next(words for tree in house.gold if len(words := words_of(tree)) > 12)
+    suite = write_suite(tmp_path / "toy.json", [(long[:5], long[:5]), (long[:5], long)])
+    parser = ("--parser", house.folder / "parser", "--proposals-per-sentence", 2)
+    lines = grove("syntaxgym", "--checkpoint", house.folder / "tg", suite, *parser).splitlines()
+    assert lines[-2] == "unknown words: 0 of 10" and lines[-1].startswith("skipped: 1 items, the first item 2 of")
 
 
 def test_lower_case(text: Path, closed: Path, tmp_path: Path, grove: Callable[..., str]) -> None:

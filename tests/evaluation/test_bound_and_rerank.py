@@ -8,17 +8,19 @@ from functools import cache, partial
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
 from accel.data.corpora.gathered import gather
 from accel.data.corpora.proposals import ProposalFile, stream_proposals
-from accel.data.corpora.treebank import DOCUMENT, Reading, Sentence, encode_trees
+from accel.data.corpora.treebank import DOCUMENT, Corpus, Reading, Sentence, encode_trees
 from accel.data.files.brackets import read_trees
 from accel.data.vocabularies.building import build
-from accel.evaluation import bound_and_rerank
+from accel.evaluation import bound_and_rerank, documents
 from accel.evaluation.bound_and_rerank import (
+    _chunks,
     bracket_score,
     choose,
     has_tags,
@@ -53,9 +55,15 @@ def in_documents(sentences: Sequence[object]) -> list[list[object]]:
 
 
 @pytest.mark.parametrize("name", ["tg", "txl_cc"])
-def test_documents_match_the_reference(backend: ModuleType, name: str) -> None:
-    """The expected values are log-probabilities of documents, (DOC ...), that are cut after a sentence."""
+@pytest.mark.parametrize("single", [(), (0,), (0, 1, 5), (1, 2, 4)])
+def test_documents_match_the_reference(backend: ModuleType, name: str, single: tuple[int, ...]) -> None:
+    """The expected values are log-probabilities of documents, (DOC ...), that are cut after a sentence.
+
+    The sentences in `single` have one proposal.
+    """
     model = model_of(backend, name)
+    all_trees = [trees[:1] if number in single else trees for number, trees in enumerate(GROUPS)]
+    all_proposals = [group[: len(trees)] for group, trees in zip(PROPOSALS, all_trees, strict=True)]
 
     @cache
     def begun(trees: tuple[Tree, ...], closed: bool) -> float:
@@ -63,32 +71,40 @@ def test_documents_match_the_reference(backend: ModuleType, name: str) -> None:
         return float(events[: len(events) if closed else -1].sum())
 
     expected = []
-    for document in in_documents(GROUPS):
+    for document in in_documents(all_trees):
 
         def conditional(before: Sequence[Tree], tree: Tree, size: int = len(document)) -> float:
             whole = begun((*before, tree), closed=len(before) + 1 == size)
             return whole - (begun(tuple(before), closed=False) if before else 0.0)
 
         expected += marginal.document_logps(conditional, document)
-    ranked = proposal_logps(backend, [model], "given", PROPOSALS, documents=DOCUMENTS, batch_size=2)
-    assert [len(logps) for logps in ranked] == [len(group) for group in GROUPS]
+    ranked = proposal_logps(backend, [model], "given", all_proposals, documents=DOCUMENTS, batch_size=2)
+    assert [len(logps) for logps in ranked] == [len(group) for group in all_trees]
     np.testing.assert_allclose([marginal.sentence_logp(logps) for logps in ranked], expected, rtol=1e-9)
-    choices = choose(backend, [model], "given", PROPOSALS, documents=DOCUMENTS)
-    best = [(group[int(np.argmax(logps))], max(logps)) for group, logps in zip(GROUPS, ranked, strict=True)]
+    choices = choose(backend, [model], "given", all_proposals, documents=DOCUMENTS)
+    best = [(group[int(np.argmax(logps))], max(logps)) for group, logps in zip(all_trees, ranked, strict=True)]
     assert [pair and pair[0] for pair in choices] == [tree for tree, _ in best]
-    result = word_perplexity(backend, [model], "given", PROPOSALS, documents=DOCUMENTS)
-    n_words = sum(len(words(group[0])) for group in GROUPS)
+    result = word_perplexity(backend, [model], "given", all_proposals, documents=DOCUMENTS)
+    n_words = sum(len(words(group[0])) for group in all_trees)
     assert result.perplexity == pytest.approx(marginal.perplexity(expected, n_words), rel=1e-9)
     assert not result.is_bound
 
 
 @pytest.mark.parametrize("name", ["tg", "txl_cc", "txl_terminals"])
-def test_single_proposals_are_the_document(backend: ModuleType, name: str) -> None:
-    model = model_of(backend, name)
+def test_single_proposals_are_the_document(backend: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every document is read once."""
+    model, n_sequences = model_of(backend, name), list[int]()
+
+    def events_of(ops: ModuleType, models: Sequence[Model], corpus: Corpus, **options: Any) -> Iterator[np.ndarray]:
+        n_sequences.append(len(corpus))
+        return score.event_logps(ops, models, corpus, **options)
+
+    monkeypatch.setattr(documents, "event_logps", events_of)
     single = [group[:1] for group in PROPOSALS]
     whole = [Tree(DOCUMENT, tuple(group[0].tree for group in document)) for document in in_documents(single)]
     expected = list(score.tree_logps(backend, [model], encode_trees(whole, VOCABULARY)))
     ranked = proposal_logps(backend, [model], "given", single, documents=DOCUMENTS)
+    assert n_sequences == [len(DOCUMENTS)]
     totals = [sum(logps[0] for logps in document) for document in in_documents(ranked)]
     np.testing.assert_allclose(totals, expected, rtol=1e-9)
 
@@ -162,6 +178,25 @@ def test_processes_and_parts_change_nothing(
         np.testing.assert_allclose(logps, of_whole, rtol=1e-9)
     assert n_read == ([1, 2, 3, 4, 5, 6] if documents is None else [3, 3, 3, 4, 6, 6])
     assert list(read(2)) == alone
+
+
+class Group(list[Sentence]):
+    """Proposals that count how often their number is read."""
+
+    n_reads = 0
+
+    def __len__(self) -> int:
+        Group.n_reads += 1
+        return super().__len__()
+
+
+def test_parts_are_made_in_linear_time_and_have_few_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentences without proposals count, too: a file with a few long sentences only would become one part."""
+    groups = [Group(group) for group in 60 * PROPOSALS]
+    assert [len(chunk) for _, chunk in _chunks(groups, [1] * len(groups))] == [205, 155]
+    assert Group.n_reads < 3 * len(groups)
+    monkeypatch.setattr(bound_and_rerank, "TREES", 2)
+    assert list(_chunks([[]] * 5, [1] * 5)) == [([1, 1], [[], []]), ([1, 1], [[], []]), ([1], [[]])]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from accel import cli
 from accel.data.vocabularies.words import Words
 from accel.parsing.distances import distances, induced_spans, induced_tree
 from accel.parsing.labelled import tree_of
+from accel.parsing.spans import find_spans
 from accel.trained.opening import Model
 from accel.training.run import BEST
 from refimpl.fasttrees.distance_trees import distance_trees
@@ -74,6 +75,17 @@ def test_errors() -> None:
         list(induced_spans(OPS, model_of([], kind="lstm"), SENTENCES))
     with pytest.raises(ValueError, match="'old' is not in the closed vocabulary"):
         list(induced_spans(OPS, model_of([], Words(("dog",))), [["dog", "old"]]))
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(("words", "message"), [([], "an empty sentence"), (["old"], "the word 'old' is not in")])
+def test_a_sentence_has_one_number_in_every_batch(
+    batch_size: int, processes: int, words: list[str], message: str
+) -> None:
+    sentences = [["dog"], ["dog"], ["dog"], words]
+    with pytest.raises(ValueError, match=f"^sentence 4: {message}"):
+        list(find_spans(OPS, model_of([], Words(("dog",))), sentences, processes=processes, batch_size=batch_size))
 
 
 @pytest.fixture

@@ -24,10 +24,12 @@ from accel.models.fasttrees import language_model
 from accel.models.gpst import model as gpst
 from accel.models.gpst.config import Config as Gpst
 from accel.models.transformer_grammars import model as transformer_grammar
+from accel.models.transformer_grammars import span_parser
 from accel.scoring import proposal_surprisals, surprisals
 from accel.scoring.surprisals import bits_of_words, check_options, check_surprisals
 from accel.search.pools import Limits
 from accel.trained.opening import Model
+from accel.trained.words import encode_words
 from refimpl.transformer_grammars import model as reference
 from refimpl.trees import Tree
 from refimpl.trees import words as words_of
@@ -124,6 +126,28 @@ def test_a_parser_must_be_one() -> None:
     grammar = Model(Path("tg"), SURE, {}, VOCABULARY, Reading(), transformer_grammar)
     with pytest.raises(ValueError, match="^x: holds an? .*lstm, which gives no proposal trees"):
         check_options(grammar, MODEL, None, {})
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("looks_ahead", [False, True])
+def test_a_sentence_has_one_number_in_every_batch(
+    batch_size: int, processes: int, looks_ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parser reads fewer words than the model, whose vocabulary is closed; other sentences have surprisals."""
+    grammar = Model(Path("tg"), SURE, {}, VOCABULARY, Reading(), transformer_grammar)
+    parser = Model(Path("parser"), SimpleNamespace(max_words=2), {}, VOCABULARY, Reading(), span_parser)
+    word = VOCABULARY.terminals[0]
+    monkeypatch.setitem(
+        surprisals.SURPRISALS_OF, "tg", lambda *arguments, **_: (encode_words(grammar, x) for x in arguments[2])
+    )
+    options: dict[str, Any] = {"parser": parser} if looks_ahead else {}
+    last, message = ([word] * 3, "3 words, more than the parser") if looks_ahead else (["zebra"], "the word 'zebra'")
+    with pytest.raises(ValueError, match=f"^sentence 3: {message}"):
+        sentences = [[word], [word], last]
+        list(
+            bits_of_words(accel.load("cpu"), grammar, sentences, batch_size=batch_size, processes=processes, **options)
+        )
 
 
 def test_trees_with_unknown_labels_are_the_parsers(monkeypatch: pytest.MonkeyPatch) -> None:

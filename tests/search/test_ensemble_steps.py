@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -11,12 +12,12 @@ import pytest
 
 from accel.autodiff.arrays import host
 from accel.data.corpora.treebank import encode_trees
-from accel.data.vocabularies.vocabulary import START_ID
-from accel.scoring.surprisals import bits_of_words, check_others
+from accel.data.vocabularies.vocabulary import START_ID, Vocabulary
+from accel.scoring.surprisals import bits_of_tokens, bits_of_words, check_others
 from accel.scoring.trees import event_logps
 from accel.search.ensemble_steps import EnsembleSteps
 from accel.search.pools import Limits
-from accel.search.word_level import surprisals
+from accel.search.word_level import surprisals, word_level_search
 from accel.trained.opening import Model
 from refimpl import word_level_search as reference
 from refimpl.transformer_grammars.marginal import mixture_logp, product_logp
@@ -83,5 +84,16 @@ def test_models_that_make_no_ensemble_are_named() -> None:
     tg, words = model_of(), model_of(model="txl_terminals")
     with pytest.raises(ValueError, match="a txl_terminals and a tg make no ensemble"):
         list(bits_of_words(CPU, tg, [["the"]], others=[words]))
+    other = replace(tg, path=Path("other"), vocabulary=Vocabulary("words", ("the",), VOCABULARY.labels))
+    for wrong, reason in ((words, "its vocabulary or its actions differ"), (other, "^other: its vocabulary or")):
+        with pytest.raises(ValueError, match=reason):
+            word_level_search(CPU, tg, [[2]], Limits(3), others=[wrong])
+    with pytest.raises(ValueError, match="^unknown ensemble 'mixtur': choose one of mixture, product"):
+        word_level_search(CPU, tg, [[2]], Limits(3), others=[tg], ensemble="mixtur")
+    for bits in (bits_of_words, bits_of_tokens):
+        with pytest.raises(ValueError, match="^unknown ensemble 'mixtur': choose one of mixture, product"):
+            list(bits(CPU, tg, [["the"]], ensemble="mixtur"))
+        with pytest.raises(ValueError, match="^other: its vocabulary differs from that of run"):
+            list(bits(CPU, tg, [["the"]], others=[other]))
     check_others(tg, [], "mixture")
     check_others(tg, [model_of(model="txl_cc")], "product")

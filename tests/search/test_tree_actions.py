@@ -29,7 +29,7 @@ from tests.fixtures.device_parameters import model_on
 from tests.fixtures.enumerated_trees import WORDS, all_trees, drawn_words, total
 from tests.fixtures.searched_models import PIECES, model_of, pieces_model, reference_limits, reference_model
 from tests.fixtures.toy_run import VOCABULARY
-from tests.fixtures.tree_search import bits_of, draw_text, n_open, search, terminals
+from tests.fixtures.tree_search import bits_of, draw_actions, draw_text, n_open, search, terminals
 
 SEARCHED: dict[str, dict[str, Any]] = {
     "tg": {},
@@ -143,6 +143,27 @@ def test_samples_are_the_reference(backend: ModuleType, variant: str, prefix: li
             assert not n_open(expected)
 
 
+@pytest.mark.parametrize("size", [1, 0])
+@pytest.mark.parametrize(("beam", "word_beam", "fast_track"), [(3, None, 0), (3, 1, 0), (1, None, 2), (3, 2, 2)])
+def test_samples_without_sync_are_the_reference(size: int, beam: int, word_beam: int | None, fast_track: int) -> None:
+    """WS-4, where every action counts as a word; at size 0 all actions have the same probability."""
+    model = model_of()
+    model = replace(model, parameters={name: size * x for name, x in model.parameters.items()})
+    limits, exact = Limits(beam, word_beam, fast_track, max_open=3, max_opens=2), reference_model(model)
+    for seed in range(8):
+        *_, text = islice(sample(CPU, model, limits, seed=seed, sync=False), 4)
+        expected = draw_actions(exact, VOCABULARY.symbols, reference_limits(limits), len(text), seed)
+        assert spelled(VOCABULARY, text) == expected
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_nothing_is_random_with_one_hypothesis(sync: bool) -> None:
+    """WS-4, L1, also where others are set aside."""
+    limits = Limits(1, 1, 2, max_open=3, max_opens=2)
+    texts = [list(islice(sample(CPU, model_of(), limits, seed=seed, sync=sync), 4)) for seed in range(9)]
+    assert texts == [texts[0]] * 9
+
+
 def test_samples_go_on_with_whole_words(backend: ModuleType) -> None:
     """WS-7: no piece is added to the last word of a prefix."""
     model, limits, prefix = pieces_model(), Limits(3, 2, 1, max_open=3, max_opens=2), PIECES.encode_words(["dog"])
@@ -209,6 +230,12 @@ def spoiled(value: float) -> Model:
             "batch_size 0: at least 1 is needed",
         ),
         (lambda: next(sample(CPU, model_of(), Limits(3), seed=0, prefix=[99])), "prefix: word 0 is 99"),
+        (lambda: next(sample(CPU, model_of(), Limits(3), seed=0, context=[[2]])), "run: contexts, .* are for a GPST"),
+        (lambda: next(sample(CPU, model_of(), Limits(3), seed=0, end=END_ID)), "run: .* end: are for a GPST"),
+        (
+            lambda: word_level_search(CPU, model_of(), [[2]], Limits(3), complete=False, sync=False),
+            "complete, sync: with neither there is nothing to search",
+        ),
         (
             lambda: word_level_search(CPU, pieces_model(), [PIECES.encode_words(["dogs"])[1:]], Limits(3)),
             "sentence 0: word 0 is [0-9]+, not a piece that begins a word",

@@ -71,6 +71,26 @@ CONFIG = config_of()
             f"context: 40 words, but the model has {CONFIG.n_positions} positions",
         ),
         (lambda: next(surprisals(*held(CPU, CONFIG), [[1]], limits(1), contexts=[])), "contexts: 0 for 1 sentences"),
+        (
+            lambda: next(surprisals(*held(CPU, CONFIG), [[1], [2]], limits(1), batch_size=1, contexts=[[], [], []])),
+            "contexts: 3 for 2 sentences",
+        ),
+        (
+            lambda: next(sample(*held(CPU, CONFIG), limits(1), seed=0, prefix=[1, 2, 3], end=2)),
+            "prefix: holds word 2, the end of a text",
+        ),
+        (
+            lambda: word_level_search(*held(CPU, CONFIG), [[1]], limits(1), complete=False, sync=False),
+            "complete, sync: with neither there is nothing to search",
+        ),
+        (
+            lambda: word_level_search(*held(CPU, CONFIG), [[1]], limits(1), others=[saved(CONFIG)]),
+            "run: others: a GPST or a GPT-2 makes no ensemble",
+        ),
+        (
+            lambda: next(surprisals(*held(CPU, CONFIG), [[1]], limits(1), ensemble="product")),
+            "run: ensemble: a GPST or a GPT-2 makes no ensemble",
+        ),
         (lambda: word_level_search(*spoiled(CONFIG), [[1]], limits(1)), "log p nan of action 1 after"),
         (
             lambda: steps_of(CPU, CONFIG).read(no_actions(1), np.array([COMP]), np.ones(1, bool)),
@@ -86,6 +106,12 @@ def test_bad_input(call: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_a_sentence_has_one_number_in_every_batch(batch_size: int) -> None:
+    with pytest.raises(ValueError, match=f"^sentence 2: word 0 is {V}, outside"):
+        list(surprisals(*held(CPU, CONFIG), [[1], [1], [V]], limits(1), batch_size=batch_size))
 
 
 def test_nothing_to_search() -> None:
