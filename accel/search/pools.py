@@ -65,11 +65,9 @@ class Pool(NamedTuple):
         """Return where the hypotheses of every sentence begin, and where the last ones end."""
         return np.searchsorted(self.owners, np.arange(n_sentences + 1))
 
-    def best(self, count: int | None) -> Pool:
-        """Return the `count` best hypotheses of every sentence, or all, the best first; equal ones keep their order."""
+    def best(self, count: int) -> Pool:
+        """Return the `count` best hypotheses of every sentence, the best first; equal ones keep their order."""
         pool = taken(self, np.lexsort((-self.logps, self.owners)))
-        if count is None:
-            return pool
         ranks = np.arange(pool.size) - np.searchsorted(pool.owners, pool.owners)
         return taken(pool, ranks < count)
 
