@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 import accel
 from accel.commands.interrupts import heard, held
 from accel.commands.streams import open_closed
+from accel.data.files import written
 
 COMMANDS = {
     "prepare": ("accel.commands.prepare", "published treebanks as files of trees, with a check of their counts"),
@@ -159,7 +160,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with heard():
             status = _run(argv)
-            sys.stdout.flush()
+            with written.named("standard output"):
+                sys.stdout.flush()
             return status
     except KeyboardInterrupt as stop:  # Ctrl-C, or a signal whose number `Stopped` holds
         status = _fail(str(stop) or "interrupted", 128 + getattr(stop, "number", SIGINT))
@@ -189,13 +191,12 @@ def _run(argv: list[str]) -> int:
         raise ValueError(f"{name}: no such command: {_nearest(name, COMMANDS)}see grove --help")
     module, summary = COMMANDS[name]
     common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    common.add_argument(
-        "--threads", type=int, metavar="N", help="processor threads (default: all; to train a narrow model: 1)"
-    )
+    help_text = "processor threads (default: all; to train a narrow model: 1)"
+    common.add_argument("--threads", type=int, metavar="N", help=help_text)
     common.add_argument("--traceback", action="store_true", help="show where in the code an error was raised")
     files = "Files, standard input (-) and blank lines: see grove --help."
     parser = _Parser(f"grove {name}", description=summary, epilog=files, parents=[common], allow_abbrev=False)
-    _use_threads(_thread_count(arguments))
+    _use_threads(arguments)
     with _uncollected():
         command: Any = import_module(module)
     command.add_arguments(parser)
@@ -230,10 +231,8 @@ def _uncollected() -> Iterator[None]:
 
 
 def _print_help() -> int:
-    names = "\n".join(f"  {name:15}{summary}" for name, (_, summary) in COMMANDS.items())
-    parser = _Parser(
-        "grove", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=f"commands:\n{names}\n\n{FILES}"
-    )
+    epilog = "\n".join(["commands:", *(f"  {name:15}{text}" for name, (_, text) in COMMANDS.items()), "", FILES])
+    parser = _Parser("grove", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=epilog)
     parser.add_argument("--version", action="store_true", help="print the version")
     parser.add_argument("command", metavar="COMMAND", help="one of the commands below")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="grove COMMAND --help lists them")
@@ -250,15 +249,11 @@ def _values(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _thread_count(arguments: list[str]) -> int | None:
-    """Return the value of --threads, or None; it must be known before any import of NumPy."""
+def _use_threads(arguments: list[str]) -> None:
+    """Use as many threads as --threads says, if it is given; this must precede any import of NumPy."""
     parser = _Parser("grove", add_help=False, allow_abbrev=False)
     parser.add_argument("--threads", type=int)
     threads: int | None = parser.parse_known_args(arguments)[0].threads
-    return threads
-
-
-def _use_threads(threads: int | None) -> None:
     if threads is None:
         return
     if threads < 1:
@@ -292,7 +287,12 @@ def in_words(error: Exception) -> str:
 
 
 def _fail(message: str, status: int) -> int:
+    """Print the message, and drop what standard output does not take: Python would try again at its exit."""
     print(f"grove: {message}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return status
 
 

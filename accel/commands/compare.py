@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from accel.commands.tables import print_table
 from accel.commands.translate import add_search, check_sources, open_translator
 from accel.data.batches.sequence_pairs import read_parallel
 from accel.data.corpora.parallel import PARTS
+from accel.data.files.archive import archive_of
 from accel.data.files.lines import is_standard
 from accel.evaluation.error_analysis import CATEGORIES, count_errors, draw
 from accel.evaluation.error_sheet import (
@@ -32,7 +34,7 @@ from accel.evaluation.error_sheet import (
 )
 from accel.search.translations import SEARCH, translations
 from accel.tasks.numbers import at_least
-from accel.tasks.pairs import parallel_files
+from accel.tasks.pairs import OTHER_DATA, parallel_files
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
 from accel.training.directory import load_settings, write_text
@@ -76,6 +78,8 @@ def run(options: argparse.Namespace) -> int:
         _check_unused(options, WRITING, "is not for --tally: leave it out")
         if options.runs:
             raise ValueError(f"--tally: takes no runs, but {options.runs[0]} is given; its key names them")
+        if not (is_standard(options.tally) or archive_of(options.tally) or options.tally.exists()):
+            raise ValueError(f"--tally {options.tally}: no such file: name a judged sheet")
         key = read_key(key_of(options.tally) if options.key is None else options.key)
         _print_tally(read_sheet(options.tally, key), key, options.category, options.examples)
         return 0
@@ -104,7 +108,7 @@ def _write_sheet(options: argparse.Namespace) -> None:
     if options.data is None and settings["data"] is None:
         raise ValueError(f"--data is missing: the options of {paths[0]} name no data")
     data = options.data or Path(settings["data"])
-    source, target = parallel_files(data, settings, options.part)
+    source, target = parallel_files(data, settings, options.part, OTHER_DATA)
     pairs = list(read_parallel(source, target))
     if options.sentences > len(pairs):
         raise ValueError(f"--sentences {options.sentences}: {source} has {len(pairs)}: give at most that many")
@@ -117,7 +121,7 @@ def _write_sheet(options: argparse.Namespace) -> None:
         item(number, " ".join(sources[number]), " ".join(references[number]), (one, two) if is_a else (two, one))
         for number, ((_, is_a), one, two) in enumerate(zip(sample, first, second, strict=True))
     ]
-    about: dict[str, Any] = {"checkpoints": [str(model.path) for model in models], "source": str(source)}
+    about: dict[str, Any] = {"checkpoints": [os.path.abspath(model.path) for model in models], "source": str(source)}
     about |= {"reference": str(target), "lines": [i + 1 for i, _ in sample], "seed": options.seed}
     about |= {name: getattr(options, name) for name in (*SEARCH, "average")}
     letters = {each.id: "A" if is_a else "B" for each, (_, is_a) in zip(items, sample, strict=True)}
@@ -147,7 +151,8 @@ def _named_runs(texts: Sequence[str]) -> tuple[tuple[str, str], list[Path]]:
     paths = [Path(path) for _, path in runs]
     one, other = (name or path.resolve().name for (name, _), path in zip(runs, paths, strict=True))
     if one == other:
-        raise ValueError(f"{texts[1]}: is called {other}, as the first run is; give NAME={paths[1]}")
+        use = f"give {'another ' * bool(runs[1][0])}NAME={paths[1]}"
+        raise ValueError(f"{texts[1]}: is called {other}, as the first run is; {use}")
     return (one, other), paths
 
 

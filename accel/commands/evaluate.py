@@ -80,6 +80,8 @@ def evaluate_run(ops: ModuleType, path: Path, data: Path | None = None, **given:
     name_parts = ({"data": other.name} if other is not None else {}) | given
     if search := ",".join(f"{name}={value}" for name, value in name_parts.items() if name != "write"):
         results = f"{results.removesuffix('.json')}.{search}.json"
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise ValueError(f"{directory}: the scores cannot be written there: copy the run, and evaluate the copy")
     check_out(directory / results, "the scores")
     if other is not None:
         _refuse_other_data(directory / results, other)

@@ -80,13 +80,14 @@ def _open(text: str) -> _Run:
         raise ValueError(f"{directory}: has no {RESULTS}; use grove evaluate {directory}")
     state = read_state(checkpoint)
     module, config = configuration(checkpoint, state)
-    sizes = {name: value for name, value in asdict(config).items() if name not in _OF_THE_SET}
+    kind = kind_of(Model(checkpoint, config, {}, None, None, module))
+    sizes = {name: value for name, value in asdict(config).items() if name not in (*_OF_THE_SET, "kind")}
     return _Run(
         directory,
-        title or kind_of(Model(checkpoint, config, {}, None, None, module)),
+        title or kind,
         settings["name"],
         (state["training"]["seed"], settings["checkpoint"] and str(settings["checkpoint"])),
-        sizes | {"kind": module.NAME},
+        {"kind": kind} | sizes,
         read_results(results),
     )
 
@@ -99,9 +100,8 @@ def _check_pair(one: _Run, other: _Run) -> None:
         return
     use = f"use NAME={one.directory} with another name"
     names = [name for name in one.sizes if one.sizes[name] != other.sizes.get(name)]
-    if names or one.sizes.keys() != other.sizes.keys():
-        name = (names or ["kind"])[0]
-        differ = f"{name} is {one.sizes.get(name)}, and {other.sizes.get(name)} in {other.directory}"
+    if names:
+        differ = f"{names[0]} is {one.sizes[names[0]]}, and {other.sizes[names[0]]} in {other.directory}"
         raise ValueError(f"{one.directory}: {one.title}: {differ}; {use}")
     if (one.name, one.start) == (other.name, other.start):
         what = f"{one.title} on {SETS[one.name].folder} with seed {one.start[0]}"

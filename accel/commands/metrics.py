@@ -20,6 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.tensorboard is not None and options.tensorboard.is_file():
         raise ValueError(f"--tensorboard {options.tensorboard}: a file: name a folder")
+    for path in options.runs:
+        if path.suffix == ".safetensors":
+            raise ValueError(f"{path}: a checkpoint, which has no metrics: name its run, {path.parent}")
     files = [metrics_file(path).resolve() for path in options.runs]
     names = [path.parent.name if path.name == METRICS else path.stem for path in files]
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--per", type=at_least(1), metavar="N", help="so many pairs of a paradigm, drawn (default: all)"
     )
-    parser.add_argument("--seed", type=at_least(0), default=0, help="of the draw of --per (0)")
+    parser.add_argument("--seed", type=at_least(0), help="of the draw of --per (0)")
     case = parser.add_mutually_exclusive_group()
     case.add_argument("--lower", action="store_true", help="read the words in lower case")
     case.add_argument("--capital", action="store_true", help="begin every sentence with a capital letter")
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     keep_freed_memory()
     scipy_stats()  # fails before the reading if scipy is missing
     split = {} if options.split is None else {"split": options.split}
-    pairs = chosen(READERS[options.format](options.data, **split), options.per, options.seed)
+    pairs = chosen(READERS[options.format](options.data, **split), options.per, options.seed or 0)
     published = {} if options.published is None else read_published(options.published)
     ops = accel.load(options.backend)
     model, others = open_ensemble(ops, options)
@@ -109,6 +109,8 @@ def run(options: argparse.Namespace) -> int:
 def _check_options(options: argparse.Namespace) -> None:
     if options.split is not None and options.format != "sva":
         raise ValueError("--split: is for --format sva: leave it out")
+    if options.seed is not None and options.per is None:
+        raise ValueError("--seed: is for --per: give both, or neither")
     check_outs(options, "out", reads=_files(options.data))
 
 
@@ -188,7 +190,7 @@ def _settings(options: argparse.Namespace, search: Mapping[str, Any]) -> dict[st
     """Return the options for --out."""
     names = ("checkpoint", "data", "format", "measure", "split", "per", "seed", "lower", "capital", "period")
     settings = {name: getattr(options, name) for name in names}
-    settings |= {"checkpoint": str(options.checkpoint[0]), "data": str(options.data)}
+    settings |= {"checkpoint": str(options.checkpoint[0]), "data": str(options.data), "seed": options.seed or 0}
     return settings | search_settings(search)
 
 

@@ -26,6 +26,7 @@ from accel.trained.kinds import TEXT_LOGPS, TREE_LOGPS, can, kind_of, require, w
 from accel.trained.opening import Model, open_model
 from accel.trained.options import OptionError, typed
 from accel.training.directory import SETTINGS, VOCABULARY, write_text
+from accel.training.run import METRICS
 
 T = TypeVar("T")
 _RUNS = ("checkpoint", "runs")  # options whose texts are [NAME=]RUN
@@ -146,23 +147,42 @@ def check_outs(options: argparse.Namespace, *names: str, reads: Iterable[Path] =
             if other != option:
                 raise ValueError(f"{option} {path}: is also the name of {other}: name another file")
         check_unread(path, option, chain(_inputs(options, names), reads))
+        check_unread(path, option, _figures(options, names), "holds figures of a run")
 
 
-def check_unread(path: Path | None, option: str, reads: Iterable[Path]) -> None:
-    """Raise ValueError if a file to write is one of those that are read."""
+def check_unread(path: Path | None, option: str, reads: Iterable[Path], reason: str = "this command reads it") -> None:
+    """Raise ValueError if a file to write is one of those that are read, or that the reason is for."""
     if path is not None and any(_is_same(path, one) for one in reads):
-        raise ValueError(f"{option} {path}: this command reads it: name another file")
+        raise ValueError(f"{option} {path}: {reason}: name another file")
 
 
 def _inputs(options: argparse.Namespace, written_to: Sequence[str]) -> Iterator[Path]:
     """Yield the files that options name to be read, and the files of the runs that they name."""
+    for path in _paths(options, written_to):
+        yield Path("/dev/stdin") if is_standard(path) else archive_of(path) or path
+        folder = _folder(path)
+        yield from (folder / SETTINGS, folder / VOCABULARY, *folder.glob("*.safetensors"))
+
+
+def _figures(options: argparse.Namespace, written_to: Sequence[str]) -> Iterator[Path]:
+    """Yield the metrics and the evaluations of the runs that options name."""
+    for folder in map(_folder, _paths(options, written_to)):
+        if (folder / SETTINGS).exists():
+            yield from (folder / METRICS, *folder.glob("evaluation*.json"), *folder.glob("*.evaluation*.json"))
+
+
+def _paths(options: argparse.Namespace, written_to: Sequence[str]) -> Iterator[Path]:
+    """Yield the paths that options name, but those of files to write."""
     for name, value in vars(options).items():
         for one in value if isinstance(value, list) else [value]:
             path = Path(named(one)[1]) if name in _RUNS and isinstance(one, str) else one
             if name not in written_to and isinstance(path, Path):
-                yield Path("/dev/stdin") if is_standard(path) else archive_of(path) or path
-                folder = path.parent if path.suffix == ".safetensors" else path
-                yield from (folder / SETTINGS, folder / VOCABULARY, *folder.glob("*.safetensors"))
+                yield path
+
+
+def _folder(path: Path) -> Path:
+    """Return the folder of a run that is given by its folder, or by a checkpoint in it."""
+    return path.parent if path.suffix == ".safetensors" else path
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -213,9 +233,10 @@ def growing(path: Path) -> AbstractContextManager[BinaryIO]:
 
 @contextmanager
 def _standard_output() -> Iterator[BinaryIO]:
-    sys.stdout.flush()
-    yield sys.stdout.buffer
-    sys.stdout.buffer.flush()
+    with written.named("standard output"):
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
 
 
 def written_line_by_line(

@@ -7,6 +7,7 @@ its parser or its search. A TG and a TXL (CC) have labelled trees, see `accel.co
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -146,7 +147,7 @@ def _names(models: Sequence[Model], mode: str | None) -> list[str]:
     names = [mode or network_of(model) for model in models]
     if len(set(names)) == len(names):
         return names
-    runs = [model.path.parent.name for model in models]
+    runs = [Path(os.path.abspath(model.path)).parent.name for model in models]
     return runs if len(set(runs)) == len(runs) else [str(model.path) for model in models]
 
 

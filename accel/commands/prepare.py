@@ -25,6 +25,7 @@ from accel.data.published.treebank_folders import (
     SPLITS,
     documents_of,
     mrg_files,
+    part_files,
     read_document,
     read_parts,
     section_files,
@@ -139,6 +140,8 @@ def _print_vocabulary(vocabulary: Vocabulary, held_out: Iterable[Tree], *, is_pu
 
 def _bllip(options: argparse.Namespace) -> None:
     parts = BLLIP_LG if options.ids is None else read_parts(options.ids)
+    for part in parts:
+        part_files(options.path, part)  # raises an error for one that is missing, before anything is written
     options.out.mkdir(parents=True, exist_ok=True)
     for split in SPLITS:
         split_parts = [part for part in parts if part.split == split]

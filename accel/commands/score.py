@@ -16,6 +16,7 @@ from accel.commands.opened import line_by_line
 from accel.data.batches.text import EOS
 from accel.data.corpora.sequences import encode_sentences, read_whole, unknown
 from accel.data.files.lines import LineError, read_word_lines
+from accel.data.files.written import named
 from accel.scoring.text import sentence_logps
 from accel.scoring.trees import event_logps, events_of
 from refimpl.trees import ActionType
@@ -33,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    return _score_text(options) if options.text else _score_trees(options)
+    with named("standard output"):
+        return _score_text(options) if options.text else _score_trees(options)
 
 
 def _score_text(options: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from accel.data.files.lines import LineError, errors_at, read_word_lines
 from accel.search.beam import MOST_PENALTY
 from accel.search.translations import SEARCH, Translation, translations
 from accel.tasks.numbers import at_least, up_to
-from accel.trained.average import average_checkpoints
+from accel.trained.average import averaged
 from accel.trained.kinds import TRANSLATIONS, require
 from accel.trained.opening import Model, open_model
 from accel.trained.words import encode_words, joined, line_reader
@@ -62,10 +62,7 @@ def open_translator(ops: ModuleType, path: Path, average: int | None) -> Model:
     """Return a model that translates, or the mean of the last checkpoints of its run."""
     model = open_model(ops, path)
     require(model, TRANSLATIONS)
-    if average is None:
-        return model
-    shapes = model.module.parameter_shapes(model.config)
-    return open_model(ops, average_checkpoints(model.path.parent, shapes, average))
+    return model if average is None else averaged(ops, model, average)
 
 
 def check_sources(model: Model, path: str | Path, sources: Mapping[int, Sequence[str]], extra: int) -> None:

@@ -40,8 +40,8 @@ from accel.tasks.encoder_decoder import (
 )
 from accel.tasks.job import Job, require_data, shared
 from accel.tasks.vocabulary import MOST, add_vocabulary, described, open_to_words, size_of, stored_vocabulary
-from accel.trained.average import average_checkpoints
-from accel.trained.opening import Model, open_model
+from accel.trained.average import averaged
+from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.directory import write_text
 from accel.training.run import kept_checkpoints
@@ -50,6 +50,7 @@ from accel.training.settings import TrainingConfig
 AVERAGED = 8
 EVALUATION = ("beam", "length_penalty", "extra_length", "average", "write")
 """The options of `grove evaluate` for tasks whose targets are written by beam search."""
+OTHER_DATA = "name a folder that has it with --data"
 
 
 def add_parallel_arguments(
@@ -74,8 +75,11 @@ def add_parallel_arguments(
     add_model_arguments(parser, size, others)
 
 
-def parallel_files(folder: Path, settings: dict[str, Any], name: str) -> tuple[Column, Column]:
-    """Return the source and the target for training, validation or test: two files, or two fields of one file."""
+def parallel_files(folder: Path, settings: dict[str, Any], name: str, use: str = "") -> tuple[Column, Column]:
+    """Return the source and the target for training, validation or test: two files, or two fields of one file.
+
+    If one is missing, the error ends with the advice `use`, or else names the options of `grove train`.
+    """
     ends = _ends_of(settings)
     stem = settings[f"{name}_stem"] or find_stem(folder, ends, PARTS[name], f"--{name}-stem")
     if stem is None:
@@ -88,13 +92,13 @@ def parallel_files(folder: Path, settings: dict[str, Any], name: str) -> tuple[C
         article, summary = settings["fields"]
         return Field(first, article), Field(first, summary)
     except FileNotFoundError as error:
-        use = f"use {'--source, --target and ' * (len(ends) > 1)}--{name}-stem for other names"
+        use = use or f"use {'--source, --target and ' * (len(ends) > 1)}--{name}-stem for other names"
         raise ValueError(f"{error.filename}: no such file, nor one ending in .xz or .gz; {use}") from error
 
 
 def tested_files(data: Path, settings: dict[str, Any]) -> tuple[Column, Column]:
     """Return the test files that `evaluate` of a task reads."""
-    return parallel_files(data, settings, "test")
+    return parallel_files(data, settings, "test", OTHER_DATA)
 
 
 def _ends_of(settings: dict[str, Any]) -> tuple[str, ...]:
@@ -177,8 +181,7 @@ def best_and_average(ops: ModuleType, model: Model, average: int | None = None) 
     candidates = {"best": model} if average is None else {}
     count = min(AVERAGED, len(kept_checkpoints(model.path.parent))) if average is None else average
     if count > 1 or average is not None:
-        path = average_checkpoints(model.path.parent, model.module.parameter_shapes(model.config), count)
-        candidates[f"average of {count}"] = open_model(ops, path)
+        candidates[f"average of {count}"] = averaged(ops, model, count)
     return candidates
 
 

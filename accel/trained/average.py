@@ -5,20 +5,44 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
+from accel.trained.opening import Model, configuration
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
+from accel.training.directory import digest
 from accel.training.run import kept_checkpoints
 
 AVERAGE = "average.safetensors"
 _SHARED = ("model", "config", "vocabulary")
 
 
-def average_checkpoints(directory: Path, shapes: Mapping[str, tuple[int, ...]], last: int) -> Path:
-    """Write the mean of the parameters of a run's last checkpoints beside them, and return its path.
+def averaged(ops: ModuleType, model: Model, last: int) -> Model:
+    """Return a model with the mean of the parameters of its run's last checkpoints, see `average_checkpoints`.
+
+    The file of the mean is for people to use again, and is not read here: another process may write another mean to it.
+    If it cannot be written, as in the run of another user, a message says so.
+    """
+    directory = model.path.parent
+    average = average_checkpoints(directory, model.module.parameter_shapes(model.config), last)
+    of_model = model.module, model.config, digest(model.vocabulary)
+    if (*configuration(directory, average.state), average.state.get("vocabulary")) != of_model:
+        raise CheckpointError(f"{directory}: its last checkpoints are not of the model in {model.path}")
+    try:
+        save(directory / AVERAGE, average)
+    except CheckpointError as error:
+        print(f"grove: the average is used, and not kept: {error}", file=sys.stderr)
+    parameters = {name: ops.xp.asarray(tensor) for name, tensor in average.parameters.items()}
+    return replace(model, path=directory / AVERAGE, parameters=model.parameters | parameters)
+
+
+def average_checkpoints(directory: Path, shapes: Mapping[str, tuple[int, ...]], last: int) -> Checkpoint:
+    """Return the mean of the parameters of a run's last checkpoints.
 
     `shapes` are the names and shapes of the model's parameters. The sums are float64, in the order of the steps; the
     mean has the type of the parameters. Its results on the validation data are not known, and not in its state.
@@ -47,5 +71,4 @@ def average_checkpoints(directory: Path, shapes: Mapping[str, tuple[int, ...]], 
     mean = {name: (total / last).astype(parameters[name].dtype) for name, total in sums.items()}
     state = {key: value for key, value in states[-1].items() if not key.startswith("validation_")}
     state["averaged_steps"] = [state["step"] for state in states]
-    save(directory / AVERAGE, Checkpoint(mean, state))
-    return directory / AVERAGE
+    return Checkpoint(mean, state)

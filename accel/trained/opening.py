@@ -43,6 +43,7 @@ class Model:
     )
     reading: Reading | None  # of trees
     module: ModuleType = transformer_grammar  # of accel.models
+    of_characters: bool = False  # whether its words are characters, as for the task arithmetic
 
 
 def checkpoint_of(path: Path) -> Path:
@@ -103,7 +104,7 @@ def open_model(ops: ModuleType, path: str | Path) -> Model:
     vocabulary = load_vocabulary(path.parent, form)
     if state.get("vocabulary") != digest(vocabulary) or len(vocabulary) != config.vocabulary_size:
         raise CheckpointError(f"{path}: was trained with another vocabulary than {path.parent / VOCABULARY}")
-    reading, _ = load_settings(path.parent)
+    reading, settings = load_settings(path.parent)
     if reading is not None:  # training may leave out trees without tags; the trained model reads them
         reading = replace(reading, leave_out_untagged=False)
     content = checkpoint.load(path, module.parameter_shapes(config))
@@ -112,4 +113,4 @@ def open_model(ops: ModuleType, path: str | Path) -> Model:
     if {name: table.shape for name, table in tables.items()} != frozen:
         raise CheckpointError(f"{path}: was trained with other tables than {path.parent / TABLES}")
     parameters = {name: ops.xp.asarray(tensor) for name, tensor in (content.parameters | tables).items()}
-    return Model(path, config, parameters, vocabulary, reading, module)
+    return Model(path, config, parameters, vocabulary, reading, module, settings.get("task") == "arithmetic")

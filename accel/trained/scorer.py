@@ -42,9 +42,9 @@ def _check_no_path(name: str, source: Any) -> None:
 
 
 def _unpickled(kind: type[Scorer], backend: str, module: str, weights: dict[str, Any], *rest: Any) -> Scorer:
-    ops, (path, config, vocabulary, reading) = accel.load(backend), rest
+    ops, (path, config, vocabulary, reading, of_characters) = accel.load(backend), rest
     parameters = {name: ops.xp.asarray(value) for name, value in weights.items()}
-    return kind(ops, Model(path, config, parameters, vocabulary, reading, import_module(module)))
+    return kind(ops, Model(path, config, parameters, vocabulary, reading, import_module(module), of_characters))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,7 +65,7 @@ class Scorer:
         """Return what pickle stores: modules by their names, and the weights as NumPy arrays."""
         model = self.model
         weights = {name: host(value) for name, value in model.parameters.items()}
-        rest = (model.path, model.config, model.vocabulary, model.reading)
+        rest = (model.path, model.config, model.vocabulary, model.reading, model.of_characters)
         return _unpickled, (type(self), self.ops.name, model.module.__name__, weights, *rest)
 
     @property

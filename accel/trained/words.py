@@ -12,7 +12,6 @@ from accel.data.vocabularies.word_pieces import UNKNOWN_PIECE
 from accel.data.vocabularies.words import Words
 from accel.trained.kinds import CONTEXTS, LABELLED_TREES, PROPOSALS, can
 from accel.trained.opening import Model
-from accel.training.directory import load_settings
 from refimpl.trees import START
 
 Pieces = Sequence[Sequence[int]]
@@ -24,8 +23,7 @@ Batch = str | Sequence[Sentence]
 
 def reads_characters(model: Model) -> bool:
     """Return whether the words of a model are characters, as for the task arithmetic."""
-    _, settings = load_settings(model.path.parent)
-    return settings.get("task") == "arithmetic"
+    return model.of_characters
 
 
 def line_reader(model: Model) -> Callable[[str], list[str]]:

@@ -55,17 +55,23 @@ class Checkpoint:
     memory: list[np.ndarray] = field(default_factory=list)
 
 
-def announce(path: Path) -> Path:
-    """Make the incomplete file of a checkpoint that will be saved, and return its path.
+def announce(path: Path) -> None:
+    """Make the empty file that says that a checkpoint will be saved, until `save` has done so.
 
     After a kill it shows that the checkpoint was never complete. Raises CheckpointError if it cannot be made.
     """
-    partial = path.with_name(path.name + ".partial")
+    _touch(_announced(path), path)
+
+
+def _announced(path: Path) -> Path:
+    return path.with_name(f"{path.name}.partial")
+
+
+def _touch(partial: Path, path: Path) -> None:
     try:
         partial.touch()
     except OSError as error:
         raise _not_saved(path, error) from error
-    return partial
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
@@ -81,7 +87,8 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         tensors |= {f"{group}.{name}": tensor for name, tensor in group_tensors.items()}
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     digests = {STATE: _digest_of_state(checkpoint.state)} | {name: _digest(tensor) for name, tensor in tensors.items()}
-    temporary = announce(path)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")  # others may save it at the same time
+    _touch(temporary, path)
     try:
         mode = temporary.stat().st_mode  # the user's default; safetensors makes files that only their owner can read
         save_file(tensors, temporary, metadata={FORMAT: json.dumps(checkpoint.state | {DIGESTS: digests})})
@@ -89,8 +96,10 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         _synchronise(temporary)
         os.replace(temporary, path)
         _synchronise(path.parent)
+        _announced(path).unlink(missing_ok=True)
     except (OSError, SafetensorError) as error:
-        temporary.unlink(missing_ok=True)
+        for partial in (temporary, _announced(path)):
+            partial.unlink(missing_ok=True)
         raise _not_saved(path, error) from error
 
 
@@ -147,11 +156,12 @@ def load(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Checkpoint:
 
 def _open(path: Path) -> Any:
     try:
+        open(path, "rb").close()  # safetensors calls every file that it cannot open missing
         return safe_open(path, framework="np")
     except SafetensorError as error:
         raise CheckpointError(f"{path}: truncated, or not a safetensors file{_ADVICE}") from error
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def _state(path: Path, file: Any) -> tuple[dict[str, Any], dict[str, str]]:

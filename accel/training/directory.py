@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,12 +22,15 @@ from accel.data.corpora.treebank import Reading
 from accel.data.files.written import replaced
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
-from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
+from accel.training.checkpoint import FORMAT, Checkpoint, CheckpointError, load, read_state, save
 from accel.training.run import BEST, METRICS, NEWEST, TrainingError
 
 VOCABULARY, SETTINGS, TABLES = "vocabulary.json", "config.json", "tables.safetensors"
 EXPORTED = "model.safetensors"
 """The weights in a folder that `grove export` wrote, or `accel.trained.weights.write_weights`."""
+_UNFINISHED = re.compile(  # the names that a training gives to files until they are complete
+    r"((checkpoint(-\d+)?|best|tables)\.safetensors(\.\d+)?|\.(config|vocabulary)\.json\.\d+)\.partial|metrics\.temporary"
+)
 
 
 def digest(vocabulary: Vocabulary | Words) -> str:
@@ -48,16 +52,26 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def unchanged_if_refused(directory: Path) -> Iterator[Callable[[], None]]:
-    """Yield a function; if an error comes before it is called, remove all that was added to the directory."""
-    before = set(directory.rglob("*"))
+    """Yield a function; if an error comes before it is called, remove what was added to the cache of the directory.
+
+    Before that call a training writes nothing else there. The directory, too, is removed if it is new, and empty.
+    """
+    is_new, before = not directory.exists(), _cached(directory)
     has_begun: list[bool] = []
     try:
         yield lambda: has_begun.append(True)
     except Exception:
         if not has_begun:
-            for path in sorted(set(directory.rglob("*")) - before, reverse=True):  # files before their folders
+            for path in sorted(_cached(directory) - before, reverse=True):  # files before their folders
                 path.rmdir() if path.is_dir() else path.unlink()
+            if is_new and directory.exists() and not any(directory.iterdir()):
+                directory.rmdir()
         raise
+
+
+def _cached(directory: Path) -> set[Path]:
+    """Return the cache of a directory, which may be missing, and all files and folders in it."""
+    return {*directory.glob("cache"), *directory.glob("cache/**/*")}
 
 
 @contextmanager
@@ -67,26 +81,48 @@ def new_folder(directory: Path) -> Iterator[Path]:
     Raises
     ------
     FileExistsError
-        If `directory` exists and is not an empty directory.
+        If `directory` exists and is not an empty directory; if it is a link, or the current directory.
+    OSError
+        If the folder cannot be written; the error names `directory`.
     """
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+    is_empty = directory.is_dir() and not any(directory.iterdir()) and not directory.samefile(".")
+    if directory.is_symlink() or (directory.exists() and not is_empty):
         raise FileExistsError(17, "exists already; name a new folder", str(directory))
     temporary = directory.with_name(f".{directory.name}.{os.getpid()}.partial")
-    temporary.mkdir(parents=True)
+    try:
+        temporary.mkdir(parents=True)
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}; name a folder elsewhere", str(directory)) from error
     try:
         yield temporary
         os.replace(temporary, directory)
     except CheckpointError as error:
         raise CheckpointError(str(error).replace(str(temporary), str(directory))) from error
+    except OSError as error:
+        name = str(error.filename or temporary)
+        if error.errno is None or not name.startswith(str(temporary)):  # the error is about another file
+            raise
+        raise OSError(error.errno, error.strerror, name.replace(str(temporary), str(directory))) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def remove_unfinished(directory: Path) -> None:
-    """Remove the incomplete files and folders of a killed process; safetensors writes the `.tmp` files."""
-    for pattern in ("*.partial", "*.temporary", ".tmp??????", "cache/.encoding-*"):
-        for path in directory.glob(pattern):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    """Remove what a killed training has left unfinished: files that have no name yet, and folders of the cache."""
+    for path in [path for path in directory.iterdir() if path.is_file()]:
+        if _UNFINISHED.fullmatch(path.name) or _is_unnamed(path):
+            path.unlink()
+    for path in directory.glob("cache/.encoding-*"):
+        shutil.rmtree(path)
+
+
+def _is_unnamed(path: Path) -> bool:
+    """Return whether a file is a checkpoint, or the empty beginning of one, to which safetensors gives a name last."""
+    if re.fullmatch(r"\.tmp[A-Za-z0-9]{6}", path.name) is None or not os.access(path, os.R_OK):
+        return False
+    with open(path, "rb") as file:
+        beginning = file.read(100)
+    return not beginning or FORMAT.encode() in beginning
 
 
 def require_free(directory: Path, *, resume: bool) -> None:

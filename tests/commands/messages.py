@@ -81,6 +81,7 @@ THEMES: dict[str, list[Typed]] = {
         Typed("train --out new --task span_parser --max-words many"),
         Typed("train --out new --task gpst --beam -1"),
         Typed("minimal_pairs --checkpoint tg --data pairs.jsonl --format blimp --per 0"),
+        Typed("minimal_pairs --checkpoint tg --data pairs.jsonl --format blimp --seed 7"),
     ],
     "Files": [
         Typed(f"{SCORE} nowhere.trees"),
@@ -97,6 +98,10 @@ THEMES: dict[str, list[Typed]] = {
         Typed("parse text --checkpoint tg --out nowhere/trees"),
         Typed("parse text --checkpoint tg --out ."),
         Typed("parse text --checkpoint tg --out ''"),
+        Typed("parse text --checkpoint tg --out tg/metrics.jsonl"),
+        Typed("export tg words"),
+        Typed("export tg text/new"),
+        Typed("compare --tally nowhere.tsv"),
         Typed(f"{SCORE} ."),
         Typed("train --out - --data train.trees"),
     ],
@@ -134,6 +139,7 @@ THEMES: dict[str, list[Typed]] = {
         Typed("parse text --checkpoint tg --mode inside"),
         Typed("surprisal text --checkpoint words --beam 5"),
         Typed("evaluate tg"),
+        Typed("metrics tg/best.safetensors"),
     ],
     "Training": [
         Typed(f"{TRAIN.replace('new', 'tg')} --steps 6"),

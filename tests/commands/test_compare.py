@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import random
 import re
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from accel import cli
 from accel.evaluation.error_analysis import CATEGORIES
 from accel.evaluation.error_sheet import COLUMNS
+from accel.tasks import pairs
 from examples.treeformer import judge
 from tests.fixtures.browser import CHROMIUM, look_at
 from tests.fixtures.command_line import Grove
@@ -49,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def sheet(folder: Path, tmp_path: Path, grove: Callable[..., str]) -> Path:
     """A blind sheet of all sentences."""
-    runs = (folder / kind for kind in KINDS)
+    runs = (os.path.relpath(folder / kind) for kind in KINDS)
     grove("compare", *runs, "--sentences", 12, "--extra-length", 2, "--beam", 2, "--out", tmp_path / "x.y")
     return tmp_path / "x.y.tsv"
 
@@ -76,6 +78,7 @@ def test_a_sheet_is_blind(
     text, page = sheet.read_text(), sheet.with_suffix(".html").read_text()
     assert not any(word in text + page for word in (*KINDS, str(folder)))
     key = json.loads((tmp_path / "x.y.key.json").read_text())
+    assert key["checkpoints"] == [str(folder / kind / "best.safetensors") for kind in KINDS]
     assert key["names"] == list(KINDS) and set(key["first"].values()) == {"A", "B"} and key["beam"] == 2
     search, outputs = ("--extra-length", 2, "--beam", 2), []
     for kind in KINDS:
@@ -138,6 +141,8 @@ def test_mistakes_in_a_sheet(sheet: Path, mistake: Callable[..., str], tmp_path:
     returns = f"{path}: the lines end with carriage returns"
     assert mistake("compare", "--tally", path, "--key", key).startswith(returns)
     assert mistake("compare", "--tally", path).startswith(f"{tmp_path / 'judged.key.json'}: No such file")
+    reason = f"--tally {tmp_path / 'other.tsv'}: no such file: name a judged sheet"
+    assert mistake("compare", "--tally", tmp_path / "other.tsv") == reason
     for text in ("{}", "[1]", '{"names": ["a"], "first": {}}', "x"):
         (tmp_path / "judged.key.json").write_text(text)
         reason = "not a key: name the *.key.json that was written beside the sheet"
@@ -162,6 +167,13 @@ def test_mistakes_in_the_options(
     assert mistake("compare", one, *out) == "RUN: 1 are given; give two runs, or --tally SHEET"
     words = f"{one}: is called transformer, as the first run is; give NAME={one}"
     assert mistake("compare", one, one, *out) == words
+    words = f"x={other}: is called x, as the first run is; give another NAME={other}"
+    assert mistake("compare", f"x={one}", f"x={other}", *out) == words
+    words = f"{tmp_path / 'dev.lo'}: no such file, nor one ending in .xz or .gz; name a folder that has it with --data"
+    assert mistake("compare", one, other, *out, "--data", tmp_path) == words
+    settings = json.loads((folder / KINDS[0] / "config.json").read_text())["options"] | {"test_stem": "dev"}
+    with pytest.raises(ValueError, match=f"{words}$"):  # of `grove evaluate`
+        pairs.tested_files(tmp_path, settings)
     words = f"--sentences 50: {folder / 'dev.lo'} has 12: give at most that many"
     assert mistake("compare", one, other, *out) == words
     words = "--examples: is for --tally SHEET only: leave it out"

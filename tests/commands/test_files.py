@@ -131,10 +131,8 @@ def test_files_to_write_are_checked_before_the_work(
     cannot = f"nothing can be written in {run}: choose another directory"
     for command, option in (((*parse,), "--out"), (("evaluate", run), "--write")):
         assert mistake(*command, option, run / "out") == f"{option} {run}/out: {cannot}"
-    assert (
-        mistake("evaluate", run, "--data", house.valid)
-        == f"the scores {run}/evaluation.data=valid.trees.json: {cannot}"
-    )
+    cannot = "the scores cannot be written there: copy the run, and evaluate the copy"
+    assert mistake("evaluate", run, "--data", house.valid) == f"{run}: {cannot}"
 
 
 @pytest.mark.parametrize(
@@ -173,6 +171,31 @@ def test_a_file_that_is_read_is_not_written(
     option, path = command.split()[-2:]
     assert mistake(*command.split()) == f"{option} {path}: this command reads it: name another file"
     assert {file.read_text() for file in tmp_path.rglob("*") if file.is_file()} == {"as before"}
+
+
+@pytest.mark.parametrize("file", ["metrics.jsonl", "evaluation.json", "evaluation.beam=4.json", "best.evaluation.json"])
+def test_figures_of_a_run_are_not_replaced(
+    house: House, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[..., str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text").write_text("the old dog sees her")
+    run = save_tiny(tmp_path / "run", "fasttrees")
+    (run / file).write_text("as before")
+    for path in ("run", "run/best.safetensors"):
+        wrong = mistake("parse", "text", "--checkpoint", path, "--out", f"run/{file}")
+        assert wrong == f"--out run/{file}: holds figures of a run: name another file"
+    assert (run / file).read_text() == "as before"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full, which is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_standard_output_is_named(house: House, unbuffered: str) -> None:
+    command = [sys.executable, "-m", "accel.cli", "score", *house.checkpoints("tg"), str(house.valid)]
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "wb") as full:
+        process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    reason = "grove: error: standard output: No space left on device"
+    assert (process.returncode, process.stderr.splitlines()) == (2, [reason])
 
 
 def test_a_file_is_not_written_that_is_read_as_standard_input(tmp_path: Path) -> None:

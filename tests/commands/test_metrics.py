@@ -71,6 +71,8 @@ def test_mistakes(run: Path, tmp_path: Path, mistake: Callable[..., str], monkey
     path = run / "metrics.jsonl"
     for command in (["metrics", run.parent], ["draw", "loss", run.parent, "--out", tmp_path / "loss.svg"]):
         assert mistake(*command).startswith(f"{run.parent}: no run, for it has no metrics.jsonl; name a directory")
+    wrong = f"{run}/best.safetensors: a checkpoint, which has no metrics: name its run, {run}"
+    assert mistake("metrics", run / "best.safetensors") == wrong
     twice = mistake("metrics", run, run, "--tensorboard", tmp_path / "board")
     assert twice == "--tensorboard: two runs are called 'tg': export one of them into another folder"
     monkeypatch.setitem(sys.modules, "tensorboardX", None)

@@ -141,13 +141,17 @@ def test_mistakes_are_named(
     command = ("minimal_pairs", "--checkpoint", closed, "--data", tmp_path / "ml.tsv", "--format", "marvin_linzen")
     assert mistake(*command, "--per", 0) == "--per 0: at least 1 is needed"
     assert mistake(*command, "--batch-size", 0) == "--batch-size 0: at least 1 is needed"
+    assert mistake(*command, "--seed", 7) == "--seed: is for --per: give both, or neither"
     assert mistake(*command, "--split", "dev") == "--split: is for --format sva: leave it out"
+    gold = ("--data", tmp_path / "x.gold", "--format", "sva", "--split", "train")
+    leave = f"--split: is for a table, .tsv, not for {tmp_path / 'x.gold'}: leave it out"
+    assert mistake(*command[:3], *gold) == leave
     assert mistake(*command, "--out", tmp_path) == f"--out {tmp_path}: a directory: name a file in it"
     assert mistake(*command, "--lower", "--capital") == "--capital: contradicts --lower: give one of them"
     assert mistake(*command[:-1], "sva").startswith(f"{tmp_path / 'ml.tsv'}:1: the header has no column 'label'")
     assert mistake(*command[:-1], "blimp").startswith(f"{tmp_path / 'ml.tsv'}: neither a .jsonl file, a folder nor")
     assert (
-        mistake(*command, "--published", tmp_path / "ml.tsv") == f"{tmp_path / 'ml.tsv'}:1: not JSON: Expecting value"
+        mistake(*command, "--published", tmp_path / "ml.tsv") == f"{tmp_path / 'ml.tsv'}:1:1: not JSON: Expecting value"
     )
     assert (
         mistake(*command[:4], tmp_path / "none.tsv", *command[5:])

@@ -101,6 +101,13 @@ def test_parts_of_bllip_become_splits(tmp_path: Path, grove: Grove, mistake: Gro
     assert sorted(path.name for path in (tmp_path / "trees").iterdir()) == ["test.trees", "train.trees", "valid.trees"]
 
 
+def test_nothing_is_written_if_a_folder_is_missing(tmp_path: Path, mistake: Grove) -> None:
+    (tmp_path / "wrong").mkdir()
+    for source in ("bllip", "ptb"):
+        reason = mistake("prepare", source, tmp_path / "wrong", "--out", tmp_path / "trees")
+        assert reason.startswith(f"{tmp_path / 'wrong'}") and not (tmp_path / "trees").exists()
+
+
 def test_bllip_lg_is_checked_against_footnote_2(tmp_path: Path, grove: Grove) -> None:
     folders = [f"1987/w7_{i:03}" for i in range(1, 128)] + [f"1988/w8_{i:03}" for i in range(1, 109)]
     for name in [*folders, *(f"1989/w9_{i:03}" for i in range(10, 42))]:

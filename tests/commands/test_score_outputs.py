@@ -35,7 +35,9 @@ def test_bpe_longer_sides_and_the_written_outputs(
         wrong = mistake("evaluate", run, "--write", parallel / name)
         assert wrong == f"--write {parallel / name}: this command reads it: name another file"
     wrong = mistake("evaluate", run, "--write", run / "evaluation.json")
-    assert wrong == f"--write {run / 'evaluation.json'}: the scores are written there: name another file"
+    assert wrong == f"--write {run / 'evaluation.json'}: holds figures of a run: name another file"
+    wrong = mistake("evaluate", run, "--beam", 3, "--write", run / "evaluation.beam=3.json")
+    assert wrong == f"--write {run / 'evaluation.beam=3.json'}: the scores are written there: name another file"
     scores = json.loads((run / "evaluation.average=2,beam=2,length_penalty=1.0,extra_length=5.json").read_text())
     scored = grove("score_outputs", "bleu", parallel / "outputs", "--references", parallel / "test.up")
     wrong = mistake("score_outputs", "bleu", parallel / "outputs", "--references", parallel / "test.up",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import re
 import shutil
 from collections.abc import Callable
@@ -13,10 +15,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+import accel
 from accel import trained
 from accel.commands.export import _data, command_of
-from accel.trained.average import average_checkpoints
+from accel.trained.average import averaged
 from accel.trained.interface import TrainedModel
+from accel.trained.words import line_reader
 from accel.training.checkpoint import Checkpoint, read_state, save
 from accel.training.directory import save_settings
 from accel.training.run import KEPT
@@ -108,6 +112,29 @@ def test_card(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) 
     assert names["model"].kind == "tg"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_open_model_needs_its_run_no_more(
+    runs: dict[str, Path], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once every method read the settings of the run again, and failed in another directory or after a move."""
+    shutil.copytree(runs[kind], tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    model = trained.open("run")
+    content, expected = pickle.dumps(model), results(model)
+    shutil.rmtree("run")
+    os.chdir("/")
+    assert results(model) == results(pickle.loads(content)) == expected
+
+
+def test_an_open_model_of_characters_needs_its_run_no_more(runs: dict[str, Path], tmp_path: Path) -> None:
+    run = shutil.copytree(runs["encoder_decoder"], tmp_path / "run")
+    save_settings(run, None, {"task": "arithmetic"})
+    model = trained.open(run)
+    shutil.rmtree(run)
+    for one in (model, pickle.loads(pickle.dumps(model))):
+        assert line_reader(one.model)("1 + 2\n") == list("1 + 2")
+
+
 def test_an_average_says_of_which_checkpoints(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) -> None:
     run = shutil.copytree(runs["encoder_decoder"], tmp_path / "run")
     model = trained.open(run).model
@@ -115,8 +142,7 @@ def test_an_average_says_of_which_checkpoints(runs: dict[str, Path], tmp_path: P
     state = read_state(model.path) | {"validation_loss": 2.5}
     for step in (1200, 1300):
         save(run / KEPT.format(step), Checkpoint(parameters, state | {"step": step}))
-    shapes = {name: value.shape for name, value in parameters.items()}
-    grove("export", average_checkpoints(run, shapes, last=2), tmp_path / "folder")
+    grove("export", averaged(accel.load("cpu"), model, last=2).path, tmp_path / "folder")
     card = (tmp_path / "folder" / "README.md").read_text()
     assert "| steps | 1,300 |\n| mean of the checkpoints at steps | 1,200, 1,300 |\n" in card
     assert "validation" not in card.partition("## Figures")[2].partition("##")[0]

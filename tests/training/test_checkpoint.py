@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from accel.training.checkpoint import FORMAT, Checkpoint, CheckpointError, load, read_state, save
+from accel.training.checkpoint import FORMAT, Checkpoint, CheckpointError, announce, load, read_state, save
 
 SHAPES = {"embedding": (300, 40), "layers.0.bias": (40,)}
 
@@ -50,6 +50,32 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     save(path, example(1))
     assert_same(load(path, SHAPES), example(1))
     assert os.listdir(tmp_path) == [path.name], "a temporary file was left"
+
+
+def test_processes_that_save_one_file_do_not_disturb_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one process waits for its disk, another one saves the same file."""
+    path, processes, synchronise = tmp_path / "average.safetensors", iter((1, 2)), os.fsync
+
+    def save_meanwhile(descriptor: int) -> None:
+        monkeypatch.setattr(os, "fsync", synchronise)
+        save(path, example(2))
+        synchronise(descriptor)
+
+    monkeypatch.setattr(os, "getpid", lambda: next(processes))
+    monkeypatch.setattr(os, "fsync", save_meanwhile)
+    save(path, example(1))
+    assert_same(load(path, SHAPES), example(1))
+    assert os.listdir(tmp_path) == [path.name], "a temporary file was left"
+
+
+def test_an_announced_checkpoint_is_complete_when_it_is_saved(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    announce(path)
+    assert os.listdir(tmp_path) == [f"{path.name}.partial"]
+    save(path, example())
+    assert os.listdir(tmp_path) == [path.name]
 
 
 def test_a_model_without_training_state(tmp_path: Path) -> None:
@@ -169,6 +195,21 @@ def test_files_that_are_no_checkpoints_are_refused(tmp_path: Path) -> None:
     save_file({"x": np.zeros(3, np.float32)}, tmp_path / "other")
     with pytest.raises(CheckpointError, match=f"other: is not a '{FORMAT}': its metadata names nothing$"):
         load(tmp_path / "other", SHAPES)
+
+
+def test_a_file_without_permission_to_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it was called missing, and its path came twice."""
+    path = tmp_path / "run.safetensors"
+    save(path, example())
+
+    def refuse(name: Path, mode: str) -> None:  # root may read everything
+        raise PermissionError(errno.EACCES, "Permission denied", str(name))
+
+    monkeypatch.setattr("accel.training.checkpoint.open", refuse, raising=False)
+    for reader in (read_state, lambda path: load(path, SHAPES)):
+        with pytest.raises(CheckpointError) as error:
+            reader(path)
+        assert str(error.value) == f"{path}: cannot be read: Permission denied"
 
 
 def assert_refused_and_intact(path: Path, before: Checkpoint, words: str) -> None:
