@@ -13,9 +13,11 @@ from accel.models.unread import UNREAD
 from accel.trained.opening import open_model
 from tests.fixtures.command_line import Grove
 from tests.fixtures.cpu_backend import CPU
+from tests.fixtures.snapshot_jobs import folder
 from tests.fixtures.toy_run import metrics
 from tests.house.snapshot_cases import TRAININGS
-from tests.house.snapshot_data import FILES
+
+__all__ = ["folder"]
 
 OTHER_VALUES: dict[str, Any] = {
     "memory": "shift", "relative_min": -2, "relative_max": 63, "n_heads": 5, "d_ff": 13, "kernel_size": 3,
@@ -32,14 +34,6 @@ RUNS = {
     "acceptability": 7, "acceptability_transformer": 5, "agreement": 4, "masked_words": 3, "gpt2": 17,
 }  # fmt: skip
 """Trainings of the snapshot, and how many settings each does not read."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("files")
-    for write in FILES:
-        write(folder)
-    return folder
 
 
 @pytest.fixture
