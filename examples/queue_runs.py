@@ -237,5 +237,7 @@ RUNS = (
         for run in (*(gpst(model, seed, "gpst_longer") for model in ("gpst", "gpt2")), one_tree("gpst_longer", seed))
     ),
     *(ablations(seed) for seed in ABLATION_SEEDS),
+    *table_1("tg_example_256", seeds=SEEDS[1:]),
     *(gpst(model) for model in ("gpst", "gpt2")),
+    *(logic("conv_fasttrees", seed) for seed in SEEDS[1:]),
 )
