@@ -1,4 +1,4 @@
-"""Attention: with relative positions, over given keys or all keys up to a query; without, over all keys."""
+"""Attention over given keys or all keys up to a query, with relative positions; without them also over all keys."""
 
 import math
 from collections.abc import Callable, Sequence

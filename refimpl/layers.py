@@ -75,7 +75,7 @@ def log_softmax(x: Float) -> Float:
     Spec: LAY-6.  $x_j - \log \sum_l e^{x_l}$
 
     x : [..., n] float, nats; -inf for probability 0 -> [..., n] float, nats
-    Raises ValueError if n = 0, or the largest logit of a row is infinite: nothing is possible.
+    Raises ValueError if n = 0, or the largest logit of a row is infinite (if -inf, nothing is possible).
 
     >>> np.exp(log_softmax(np.array([7.0, 7.0]))).round(12).tolist()
     [0.5, 0.5]

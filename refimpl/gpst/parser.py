@@ -104,7 +104,7 @@ def encode(
 ) -> tuple[Float, Chart, Inside]:
     r"""Return the parser's scores of a sentence, the chart of their order, and the inside pass over it.
 
-    Spec: GPST-3.  The E-step, but for the tree, which is `induced_tree` of the chart and the scores of its cells
+    Spec: GPST-3.  The E-step, except for the tree, which is `induced_tree` of the chart and the scores of its cells
 
     ids : [n] int, the words, n >= 1; noise : [n - 1] float, added to the scores before they are put in order, or None
     atoms : list of (i, j), as `merge_order`; `induced_tree` needs them again

@@ -32,7 +32,7 @@ def segments(
     Spec: SEG-1, SEG-2.  Figure 8, line by line; `memory="shift"` is `shifted_segments`.
 
     types : [T'] ActionType; segment_length : L >= 1; memory_length : M >= 0.
-    reading : "corrected" or "printed"; as printed, CNT2 misses itself, and an element that the
+    reading : "corrected" or "printed"; as printed, CNT2 does not attend to itself, and an element that the
         memory keeps for a second segment can no longer be attended to (errata B).
     Raises ValueError as `check_segmentation`, `stack_compose.check_types`, and for another reading.
 
