@@ -177,6 +177,11 @@ def configured(
     return config, training
 
 
+def add_variant(parser: argparse.ArgumentParser) -> None:
+    help_text = "what Conv. FastTrees convolves over: time (paper), or the sentences of a batch (released)"
+    parser.add_argument("--variant", choices=("paper", "released"), help=help_text)
+
+
 def check_variant(options: argparse.Namespace) -> None:
     """Raise OptionError for --variant of a model that has none."""
     if options.variant is not None and options.kind != "conv_fasttrees":

@@ -31,6 +31,7 @@ from accel.tasks.job import (
     Job,
     add_files,
     add_tokens,
+    add_variant,
     as_trained,
     check_variant,
     configured,
@@ -64,7 +65,7 @@ _FROM_DATA = ("vocabulary_size",)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "TEXT", "text, a sentence a line")
     parser.add_argument("--model", dest="kind", choices=KINDS, default="fasttrees")
-    parser.add_argument("--variant", choices=("paper", "released"), help="the inputs that Conv. FastTrees convolves")
+    add_variant(parser)
     help_text = "words seen less often are read as <unk> (default: 2, or 1 where the text has <unk>); 1: all are words"
     parser.add_argument("--min-count", type=at_least(1), metavar="N", help=help_text)
     parser.add_argument("--vocabulary-size", type=at_least(1), metavar="V", help="the most words (default: no limit)")

@@ -18,6 +18,7 @@ from accel.models.fasttrees.sentence_classifier import Config
 from accel.models.fasttrees.stack import KINDS
 from accel.tasks.job import (
     Job,
+    add_variant,
     as_trained,
     check_variant,
     configured,
@@ -50,7 +51,7 @@ _FROM_DATA = ("vocabulary_size", "n_classes", "pair", "n_tables")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with train0 to train6 and test0 to test12")
     parser.add_argument("--model", dest="kind", choices=KINDS, default="fasttrees")
-    parser.add_argument("--variant", choices=("paper", "released"), help="the inputs that Conv. FastTrees convolves")
+    add_variant(parser)
     parser.add_argument("--epochs", type=at_least(1), default=50)
 
 

@@ -33,8 +33,8 @@ runs them again. Every answer is one line on standard error (folded here), with 
 wrong, and what to type instead.
 
 `tg` and `words` are runs of a Transformer Grammar and of a Transformer-XL over words, `other` is a run with another
-vocabulary. Of `cut` the checkpoint has lost its end, of `damaged` one byte of a tensor, of `bare` the vocabulary;
-another process trains `busy`.
+vocabulary. The checkpoint of `cut` has lost its end, in that of `damaged` one byte is changed, and `bare` has no
+`vocabulary.json`; another process trains `busy`.
 `train.trees` and `valid.trees` are small treebanks without part-of-speech tags.
 """
 

@@ -17,8 +17,8 @@ EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 CAUGHT_LATER = ("survived", "caught")
 INTRODUCTION = """# Mutants
 
-What the tests catch of wrong versions of our own code. `make mutants` draws places of `accel/` by a seed, from every
-folder as many, or of some files; changes one place at a time, in a copy of the checkout; and runs the tests that run
+What the tests catch of wrong versions of our own code. `make mutants` draws places of `accel/` by a seed, as many
+from every folder, or of some files; changes one place at a time, in a copy of the checkout; and runs the tests that run
 these lines. This page is written by the program, of all that was drawn in one state folder. A mutant that computes the
 same as the right code is *equivalent*; [a file](equivalent.toml) says why of each. The share is that of the caught ones
 among all others. What does not compile, or whose source has changed since it was drawn, is left out.
@@ -90,8 +90,8 @@ def _summary(drawing: Drawn, total: Counter[str], n_later: int, n_ended: int, li
         f"{total['equivalent']} are equivalent, {total['survived']} passed: {_share(total):.1f} %. "
         f"Of the caught ones {n_later} passed at first, and are caught by tests that were added or measured since; "
         f"{n_ended} are counted as caught because a test took too long. "
-        "The tests of a mutant, the fastest first, had at most so many seconds, and once more as many of properties "
-        f"with more examples: {', '.join(sorted(of_limits))}."
+        "The tests of a mutant, the fastest first, had at most so many seconds, and then property tests with more "
+        f"examples as many again: {', '.join(sorted(of_limits))}."
     )
     return "\n\n".join([text, *([_folded(f"The files: {', '.join(drawing.files)}.")] if drawing.files else [])])
 

@@ -115,7 +115,7 @@ def test_the_report() -> None:
     text = report.part(drawing, outcomes, outcomes, {report.key(mutants[2]): "nobody reads it."})
     assert "3 of the 5 drawn were run: 1 are caught, 1 are equivalent, 1 passed: 50.0 %." in text
     assert "1 are counted as caught because a test took too long." in " ".join(text.split())
-    assert "with more examples: 15 (3 mutants)." in " ".join(text.split())
+    assert "with more examples as many again: 15 (3 mutants)." in " ".join(text.split())
     assert text.startswith("## Drawn by seed 7 of new files\n") and "\nThe files: accel/cpu/a.py.\n" in text
     assert "| accel/cpu | 3 | 1 | 1 | 1 | 50.0 % |" in text
     survivors, equivalent = text.split("### Passed")[1].split("### Equivalent")
