@@ -69,8 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of a GPST from left to right: keep the best parses after every action, not after every word",
     )
     parser.add_argument("--gold", type=Path, metavar="TREEBANK", help="parse its sentences and score the trees")
-    help_text = "words of the gold trees: wsj, without punctuation, digits as N; wsj10, at most ten of these; kim, with "
-    help_text += "digits; plain, all"
+    help_text = "words of the gold trees: wsj, without punctuation, digits as N; wsj10, at most ten of these; "
+    help_text += "kim, with digits; plain, all"
     parser.add_argument("--convention", choices=CONVENTIONS, help=help_text)
     parser.add_argument("--preset", choices=tuple(PRESETS), help="the spans that count for F1 (default: fasttrees)")
     parser.add_argument(
