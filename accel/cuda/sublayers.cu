@@ -9,7 +9,9 @@ extern "C" __global__ void bias_relu_forward(
 {
     read_seed(seed, threshold);
     const Long i = (Long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < size) y[i] = fmax(x[i] + bias[i % f], REAL(0)) * keep(seed, threshold, kept, i);
+    if (i >= size) return;
+    const REAL z = x[i] + bias[i % f];
+    y[i] = (z < 0 ? REAL(0) : z) * keep(seed, threshold, kept, i);  // NaN stays NaN
 }
 
 // out = x + dropout(y + bias), without the bias if it is not `biased`.

@@ -22,6 +22,7 @@ NO_TILES = {
     "DEFERRED": "how many checks may wait",
     "ENTRY": "the layout of a derivation",
     "ENTRY_BYTES": "the layout of a derivation",
+    "FOUR_WARPS": "what a GPU has",
     "IS_PLACE": "accel/cuda/support/seeds.py: a bit of the threshold of dropout",
     "KEYS_ROWS": "what a block has in memory, beyond which an error is raised",
     "LINE": "accel/cpu/support/turns.py: where counters lie",

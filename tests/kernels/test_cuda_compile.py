@@ -113,9 +113,11 @@ def check_widths(source: str, variant: tuple[str, str, int], folder: Path, same_
         assert sum(now[: narrow + 1]) <= sum(most[: narrow + 1]) and now[2] >= most[2], words
 
 
-@pytest.mark.parametrize(("warps", "most"), [(4, 255), (8, 255), (9, 224), (12, 168), (16, 128), (32, 64)])
+@pytest.mark.parametrize(("warps", "most"), [(4, 255), (8, 255), (9, 168), (12, 168), (13, 128), (16, 128), (32, 64)])
 def test_a_block_has_registers_for_all_its_threads(warps: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block has at most 65,536 registers, so the compiler is told how many each thread may have.
+
+    They lie in four parts, each of which serves every fourth warp.
 
     Without a limit, attention over listed keys in tiles of 512 threads takes 189 a thread for heads of 512 numbers.
     """
@@ -129,7 +131,7 @@ def test_a_block_has_registers_for_all_its_threads(warps: int, most: int, monkey
     for name in ("_function", "_module"):
         monkeypatch.setattr(gpu, name, getattr(gpu, name).__wrapped__)
     gpu._launch("layers", "dropout", (1,), (32, warps), (), np.dtype(np.float32), 1, 0, False)
-    assert f"--maxrregcount={most}" in all_options[0] and 32 * warps * most <= 2**16
+    assert f"--maxrregcount={most}" in all_options[0] and 32 * -(-warps // 4) * most <= 2**14
 
 
 def test_numba_cuda_finds_the_name_that_numpy_no_longer_has(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,14 @@ def test_parts_of_sublayers(host_backend: ModuleType, n: int, width: int, rate: 
         same(fused, plain)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_not_a_number_stays_so(host_backend: ModuleType, dtype: type) -> None:
+    """A parameter that is NaN must not look like a unit that is always below zero."""
+    x = np.array([[np.nan, 1.0, -1.0, np.inf, -np.inf]], dtype)
+    (y,) = host_backend.dropped_bias_relu(x, np.zeros(5, dtype), 0.0, 0)
+    np.testing.assert_array_equal(y, [[np.nan, 1.0, 0.0, np.inf, 0.0]])
+
+
 @pytest.mark.parametrize("width", sizes_around((LOCKED_THREADS,)))
 def test_words_and_last_states(host_backend: ModuleType, width: int) -> None:
     """The bits are those of separate operations, in both float types; some words are repeated."""

@@ -45,15 +45,28 @@ def test_freed_memory_is_used_again() -> None:
     assert faults[True] < 10 < faults[False], faults
 
 
+class LacksMemory(RuntimeError):
+    """CuPy's `CUDARuntimeError`."""
+
+    status = 2
+
+
 class Pool:
     """A memory pool of CuPy: memory that arrays no longer use stays in it, also when the pool itself goes."""
 
     gpu = 0  # bytes that pools hold of it
+    size = 10**12  # of its memory
 
-    def __init__(self) -> None:
-        self.used, self.free = 0, 0
+    def __init__(self, allocate: Callable[[int], object]) -> None:
+        self.used, self.free, self.allocate = 0, 0, allocate
 
     def malloc(self, size: int) -> int:
+        """Ask the GPU; if it has no memory, free what no array uses, and ask again."""
+        try:
+            self.allocate(size)
+        except LacksMemory:
+            self.free_all_blocks()
+            self.allocate(size)
         Pool.gpu += size
         self.used += size
         return size
@@ -73,9 +86,15 @@ class Pool:
 def of_pools(monkeypatch: pytest.MonkeyPatch) -> tuple[list[Pool], SimpleNamespace]:
     """Return the pools of graphs as they are made, and a stand-in for CuPy with one GB in its own pool."""
     stream, pools = SimpleNamespace(begin_capture=lambda: None, end_capture=lambda: None), list[Pool]()
+
+    def memory(size: int) -> None:
+        if Pool.gpu + size > Pool.size:
+            raise LacksMemory
+
     cuda = SimpleNamespace(
-        MemoryPool=lambda: pools.append(Pool()) or pools[-1], get_current_stream=lambda: stream,
-        using_allocator=lambda malloc: nullcontext(),
+        MemoryPool=lambda allocate: pools.append(Pool(allocate)) or pools[-1], get_current_stream=lambda: stream,
+        using_allocator=lambda malloc: nullcontext(), Memory=memory, MemoryPointer=lambda memory, offset: memory,
+        runtime=SimpleNamespace(CUDARuntimeError=LacksMemory),
     )  # fmt: skip
     own = SimpleNamespace(total_bytes=lambda: 10**9, free_all_blocks=lambda: None)
     xp = SimpleNamespace(cuda=cuda, get_default_memory_pool=lambda: own)
@@ -109,9 +128,6 @@ def test_memory_of_graphs_counts_and_goes_back(of_pools: tuple[list[Pool], Simpl
 def test_a_capture_without_memory_gives_back_what_it_had(of_pools: tuple[list[Pool], SimpleNamespace]) -> None:
     pools, xp = of_pools
 
-    class LacksMemory(RuntimeError):
-        status = 2
-
     def work() -> None:
         pools[-1].malloc(10**9)
         raise LacksMemory
@@ -121,6 +137,25 @@ def test_a_capture_without_memory_gives_back_what_it_had(of_pools: tuple[list[Po
     pools[0].release(10**9)
     free_unused(SimpleNamespace(xp=xp, free_graph_memory=graphs.free_graph_memory))
     assert Pool.gpu == 0
+
+
+def test_a_capture_frees_no_memory_that_its_kernels_use(
+    of_pools: tuple[list[Pool], SimpleNamespace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an operation has released is free for the next one, but its kernels are in the graph already."""
+    pools, _ = of_pools
+    monkeypatch.setattr(Pool, "size", 10)
+
+    def work() -> None:
+        pools[-1].malloc(6)
+        pools[-1].release(6)
+        try:
+            pools[-1].malloc(8)
+        finally:
+            assert Pool.gpu == 6
+
+    with pytest.raises(MemoryError, match="no memory for a graph"):
+        graphs.captured_by_cupy(work)
 
 
 def test_room_is_made_by_forgetting_graphs() -> None:

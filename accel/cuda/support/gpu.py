@@ -25,6 +25,7 @@ from accel.cuda.support.streams import sent
 
 BLOCK_REGISTERS = 2**16  # all that a multiprocessor has
 THREAD_REGISTERS = 255
+FOUR_WARPS = 128  # threads: one warp of each of the four parts of a multiprocessor
 REGISTERS_TOGETHER = 8  # a thread has a multiple of so many registers
 
 
@@ -166,7 +167,11 @@ def _launch(
 
 
 def _most_registers(threads: int) -> int:
-    """Return how many registers a thread of such a block may have; more are spilled, so that no launch fails."""
+    """Return how many registers a thread of such a block may have; more are spilled, so that no launch fails.
+
+    A multiprocessor has four parts, and each holds the registers of every fourth warp: warps count in fours.
+    """
+    threads = -(-threads // FOUR_WARPS) * FOUR_WARPS
     return min(THREAD_REGISTERS, BLOCK_REGISTERS // threads // REGISTERS_TOGETHER * REGISTERS_TOGETHER)
 
 

@@ -75,7 +75,7 @@ def captured_by_cupy(work: Callable[[], T]) -> tuple[T, Callable[[], None]]:
     """Capture the current stream of CuPy. Memory that `work` frees stays in the graph's pool: replays use it again."""
     free_graph_memory()
     cuda = device.xp().cuda
-    pool = cuda.MemoryPool()
+    pool = cuda.MemoryPool(_memory_of_gpu)
     try:
         with cuda.using_allocator(pool.malloc):
             result, graph = _captured(work)
@@ -92,6 +92,20 @@ def captured_by_cupy(work: Callable[[], T]) -> tuple[T, Callable[[], None]]:
     _pools[replay] = pool
     _note_bytes()
     return result, replay
+
+
+def _memory_of_gpu(size: int) -> Any:
+    """Return memory of the GPU, for the pool of a graph; MemoryError if there is none.
+
+    For the error of CUDA the pool would free what kernels of the graph already use, and ask again.
+    """
+    cuda = device.xp().cuda
+    try:
+        return cuda.MemoryPointer(cuda.Memory(size), 0)
+    except cuda.runtime.CUDARuntimeError as error:
+        if error.status != OUT_OF_MEMORY:
+            raise
+        raise MemoryError(f"no memory for a graph: {error}") from error
 
 
 def _captured(work: Callable[[], T]) -> tuple[T, Any]:

@@ -82,9 +82,10 @@ def own_stream() -> Iterator[None]:
         with kernels:
             yield
     finally:
-        _training = None
-        for stream in (copies, kernels):
-            outer.wait_event(recorded(stream))
+        with _asking:  # a thread that reads ahead may be about to copy
+            _training = None
+            for stream in (copies, kernels):
+                outer.wait_event(recorded(stream))
 
 
 @contextmanager
