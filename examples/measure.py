@@ -25,8 +25,8 @@ from types import ModuleType
 
 import accel
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.scoring.trees import of_words
 from accel.tasks.numbers import at_least
+from accel.trained.ensembles import of_words
 from accel.trained.opening import Model, checkpoint_of, open_model
 from accel.training.checkpoint import read_state
 from accel.training.directory import write_text

@@ -22,7 +22,7 @@ from accel.evaluation.importance import perplexity_estimate, sentence_estimate
 from accel.evaluation.significance import interval_of_means
 from accel.evaluation.syntaxgym import LEFT_OUT, circuit_of
 from accel.parsing.propose import closest
-from accel.scoring.trees import of_words
+from accel.trained.ensembles import of_words
 from accel.trained.opening import Model
 from examples.candidates import READING, Candidates
 from examples.commands import grove

@@ -19,9 +19,9 @@ from accel.data.files import progress as shown
 from accel.data.files import written
 from accel.data.files.archive import archive_of
 from accel.data.files.lines import is_standard
-from accel.scoring.trees import ENSEMBLES, check_ensemble
 from accel.tasks.numbers import at_least
 from accel.tasks.reading import add_reading, changed, refuse_reading
+from accel.trained.ensembles import ENSEMBLES, check_ensemble
 from accel.trained.kinds import TEXT_LOGPS, TREE_LOGPS, can, kind_of, require, with_article
 from accel.trained.opening import Model, open_model
 from accel.trained.options import OptionError, typed

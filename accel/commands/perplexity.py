@@ -12,7 +12,7 @@ from accel.data.batches.text import encode_text
 from accel.data.corpora.gathered import Sentences, given_proposals, summary
 from accel.evaluation.bound_and_rerank import estimate, word_perplexity
 from accel.scoring.perplexity import Perplexity, text_perplexity
-from accel.scoring.trees import of_words
+from accel.trained.ensembles import of_words
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

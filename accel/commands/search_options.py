@@ -10,9 +10,9 @@ from typing import Any
 
 from accel.commands.opened import require_several
 from accel.scoring.surprisals import check_options, check_others, check_surprisals
-from accel.scoring.trees import ENSEMBLES
 from accel.search.options import OF_TREES, OPTIONS, check_search
 from accel.tasks.numbers import at_least
+from accel.trained.ensembles import ENSEMBLES
 from accel.trained.opening import Model, open_model
 
 

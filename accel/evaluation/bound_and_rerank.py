@@ -26,7 +26,8 @@ from accel.evaluation.evalb import Score, evalb
 from accel.evaluation.evalb_input import EvalbParameters, with_tags
 from accel.evaluation.importance import perplexity_estimate, sentence_estimate
 from accel.scoring.perplexity import Perplexity
-from accel.scoring.trees import of_words, tree_logps
+from accel.scoring.trees import tree_logps
+from accel.trained.ensembles import of_words
 from accel.trained.opening import Model
 from accel.trained.processes import results
 from refimpl.transformer_grammars.marginal import perplexity, sentence_logp

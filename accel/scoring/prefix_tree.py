@@ -16,7 +16,8 @@ import numpy as np
 from accel.data.batches.prefixes import alike_first
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import Vocabulary
-from accel.scoring.trees import event_logps, of_words
+from accel.scoring.trees import event_logps
+from accel.trained.ensembles import of_words
 from accel.trained.opening import Model
 from refimpl.trees import ActionType
 

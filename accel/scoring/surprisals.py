@@ -18,10 +18,10 @@ from accel.autodiff.arrays import offsets_of
 from accel.data.batches.text import EOS
 from accel.scoring.proposal_surprisals import proposal_surprisals
 from accel.scoring.text import sentence_logps, terminal_logps
-from accel.scoring.trees import check_ensemble
 from accel.search.options import check_search
 from accel.search.pools import Limits
 from accel.search.word_level import limits_of, surprisals
+from accel.trained.ensembles import check_ensemble
 from accel.trained.kinds import (
     CONTEXTS,
     LABELLED_TREES,

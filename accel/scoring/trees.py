@@ -21,12 +21,11 @@ from accel.data.batches.trees import Batches
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import END_ID
 from accel.models.transformer_grammars import model as transformer_grammar
-from accel.trained.kinds import kind_of, with_article
+from accel.trained.ensembles import check_ensemble, of_words
 from accel.trained.opening import Model
 from refimpl.transformer_grammars.marginal import mixture_logp
 from refimpl.trees import ActionType
 
-ENSEMBLES = ("mixture", "product")
 _ACTIONS = 32  # actions of a short tree; batches that fit into the CPU's cache are the fastest
 
 
@@ -75,26 +74,6 @@ def event_logps(
         if np.isnan(logps).any():
             raise ValueError(f"tree {number}: log p of event {int(np.isnan(logps).argmax()) + 1} is not a number")
         yield logps
-
-
-def check_ensemble(models: Sequence[Model], ensemble: str = "mixture") -> None:
-    """Raise ValueError unless the models have the same vocabulary and the same events."""
-    if ensemble not in ENSEMBLES:
-        raise ValueError(f"unknown ensemble {ensemble!r}: choose one of {', '.join(ENSEMBLES)}")
-    if not models:
-        raise ValueError("an ensemble needs at least one model")
-    first = models[0]
-    for model in models[1:]:
-        if of_words(model) != of_words(first):
-            kinds = f"{with_article(kind_of(model))} and {with_article(kind_of(first))}"
-            raise ValueError(f"{model.path}: {kinds} make no ensemble: give models of one kind")
-        if model.vocabulary != first.vocabulary:
-            raise ValueError(f"{model.path}: its vocabulary differs from that of {first.path}: train them with one")
-
-
-def of_words(model: Model) -> bool:
-    """Return whether the events are words, not the actions of a tree."""
-    return kind_of(model) == "txl_terminals"
 
 
 def events_of(model: Model, corpus: Corpus, tree: int) -> np.ndarray:

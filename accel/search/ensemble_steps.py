@@ -15,7 +15,7 @@ import numpy as np
 from accel.autodiff.arrays import Array, host
 from accel.search.pools import log_softmax
 from accel.search.transformer_grammar_steps import State, Steps, no_actions
-from accel.trained.kinds import LABELLED_TREES, can
+from accel.trained.ensembles import check_ensemble
 from accel.trained.opening import Model
 
 States = tuple[State, ...]  # of each model
@@ -24,16 +24,11 @@ States = tuple[State, ...]  # of each model
 class EnsembleSteps:
     """One or more models of the same vocabulary and the same actions; `ensemble`: "mixture" or "product".
 
-    Raises ValueError for another ensemble, and for models that differ.
+    Raises ValueError as `check_ensemble`.
     """
 
     def __init__(self, ops: ModuleType, models: Sequence[Model], ensemble: str = "mixture") -> None:
-        if ensemble not in ("mixture", "product"):
-            raise ValueError(f"unknown ensemble {ensemble!r}: choose one of mixture, product")
-        first, *others = [(model.vocabulary, can(model, LABELLED_TREES)) for model in models]
-        for model, actions in zip(models[1:], others, strict=True):
-            if actions != first:
-                raise ValueError(f"{model.path}: its vocabulary or its actions differ from those of {models[0].path}")
+        check_ensemble(models, ensemble)
         self._xp, self._is_mixture = ops.xp, ensemble == "mixture"
         self._steps = [Steps(ops, model.config, model.parameters, model.vocabulary.type_of) for model in models]
 

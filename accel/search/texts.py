@@ -76,7 +76,7 @@ def draw_text(
         if context:
             raise OptionError("context", f"{model.path} reads every sentence by itself")
         texts = sample(ops, model, Limits(top_k), seed=seed, prefix=tokens, sync=sync)
-        return _begun(prefix, model.vocabulary.decode(tokens), _first_words(model, texts, tokens, words))
+        return _begun(model, prefix, tokens, _first_words(model, texts, tokens, words))
     before = [_encoded(model, "context", sentence) for sentence in context]
     n_before, room = sum(map(len, before)), model.config.n_positions - 1
     left = room - n_before - len(tokens)
@@ -87,16 +87,15 @@ def draw_text(
         raise OptionError("words", f"after a prefix of {place} at most {left} fit into a context of the model", words)
     limits = Limits(top_k, one_pool=True)
     texts = sample(ops, model, limits, seed=seed, prefix=tokens, end=END_ID, context=before, sync=sync)
-    text = _first_words(model, texts, tokens, words, room - n_before)
-    return _begun(prefix, model.vocabulary.decode(tokens), text)
+    return _begun(model, prefix, tokens, _first_words(model, texts, tokens, words, room - n_before))
 
 
-def _begun(prefix: Sequence[str], spelled: Sequence[str], text: Text) -> Text:
-    """Return the text with the words of its prefix as they were given, which the vocabulary spells as `spelled`."""
-    count = len(spelled)
-    if text.words[:count] != tuple(spelled):  # the first piece continues the last word
+def _begun(model: Model, prefix: Sequence[str], tokens: Sequence[int], text: Text) -> Text:
+    """Return the text with the words of its prefix, which are these tokens, as they were given."""
+    spelled = tuple(model.vocabulary.decode(tokens))
+    if text.words[: len(spelled)] != spelled:  # the first piece continues the last word
         return text
-    return replace(text, words=(*prefix, *text.words[count:]))
+    return replace(text, words=(*prefix, *text.words[len(spelled) :]))
 
 
 def _first_words(

@@ -14,7 +14,7 @@ from accel.search.beam import MOST_PENALTY, length_limit, translate
 from accel.trained.kinds import TRANSLATIONS, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError, check_number
-from accel.trained.words import encode_words, joined, reads_characters
+from accel.trained.words import encode_words, joined
 
 SEARCH = ("beam", "length_penalty", "extra_length", "batch_size")
 """The options of translations."""
@@ -58,7 +58,7 @@ def translations(
     shortest = min(map(len, tokens), default=0)
     check_number("extra_length", extra_length, -shortest)
     targets = translate(ops, model.config, model.parameters, tokens, extra_length=extra_length, **search)
-    separator = "" if reads_characters(model) else " "
+    separator = "" if model.of_characters else " "
     results = []
     for source, target in zip(tokens, targets, strict=True):
         limit = length_limit(source, extra_length)

@@ -22,7 +22,8 @@ from accel.data.corpora.treebank import Reading
 from accel.evaluation.bound_and_rerank import known_to, word_perplexity
 from accel.scoring import surprisals
 from accel.scoring.perplexity import Perplexity, text_perplexity
-from accel.scoring.trees import ENSEMBLES, check_ensemble, tree_logps
+from accel.scoring.trees import tree_logps
+from accel.trained.ensembles import ENSEMBLES, check_ensemble
 from accel.trained.kinds import ABILITIES, TEXT_LOGPS, TREE_LOGPS, kind_of, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError, check_number

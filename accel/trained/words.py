@@ -21,14 +21,9 @@ Batch = str | Sequence[Sentence]
 """One sentence, or several."""
 
 
-def reads_characters(model: Model) -> bool:
-    """Return whether the words of a model are characters, as for the task arithmetic."""
-    return model.of_characters
-
-
 def line_reader(model: Model) -> Callable[[str], list[str]]:
     """Return the function that splits a line into words, at blanks or into characters."""
-    return (lambda line: list(line.strip())) if reads_characters(model) else str.split
+    return (lambda line: list(line.strip())) if model.of_characters else str.split
 
 
 def sentences_of(model: Model, batch: Batch, split: Callable[[str], list[str]] | None = None) -> list[list[str]]:

@@ -13,8 +13,9 @@ from typing import Any
 import accel
 from accel.data.published.syntax_suites import read_suite, suite_files
 from accel.evaluation.syntaxgym import LEFT_OUT, accuracy, means, suite_outcomes
-from accel.scoring.trees import of_words, tree_logps
+from accel.scoring.trees import tree_logps
 from accel.tasks.numbers import at_least
+from accel.trained.ensembles import of_words
 from accel.trained.opening import Model, open_model
 from accel.training.settings import TrainingConfig
 from examples.findings import Findings, kept

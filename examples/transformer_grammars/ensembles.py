@@ -21,8 +21,9 @@ import numpy as np
 
 import accel
 from accel.drawing.svg import Picture
-from accel.scoring.trees import event_logps, of_words, tree_logps
+from accel.scoring.trees import event_logps, tree_logps
 from accel.tasks.numbers import at_least
+from accel.trained.ensembles import of_words
 from accel.trained.opening import open_model
 from examples.findings import Findings, digest_of, hours, interval, kept, write_analysis
 from examples.markdown import table

@@ -30,7 +30,8 @@ from accel.data.vocabularies.building import build
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.drawing.svg import Picture
 from accel.evaluation.significance import Regression, least_squares
-from accel.scoring.trees import check_ensemble, event_logps
+from accel.scoring.trees import event_logps
+from accel.trained.ensembles import check_ensemble
 from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import read_state
 from examples.findings import Findings, digest_of, hours, write_analysis

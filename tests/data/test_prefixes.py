@@ -12,6 +12,7 @@ from accel.autodiff.arrays import host
 from accel.data.batches.prefixes import read_prefixes
 from accel.models.transformer_grammars import model as fast
 from accel.scoring import trees as score
+from accel.trained.ensembles import ENSEMBLES
 from tests.fixtures.proposed_trees import CORPUS, GROUPS, TREES_OF, VOCABULARY, model_of
 
 
@@ -43,7 +44,7 @@ def test_every_prefix_is_one_row(backend: ModuleType) -> None:
     assert len(batch.labels) == len(actions) == 1 + batch.action_of.max()
 
 
-@pytest.mark.parametrize("ensemble", score.ENSEMBLES)
+@pytest.mark.parametrize("ensemble", ENSEMBLES)
 def test_ensembles_of_proposals(backend: ModuleType, ensemble: str) -> None:
     models = [model_of(backend, TREES_OF[name], seed) for seed, name in enumerate(("tg", "txl_cc", "heads"))]
     alone = list(score.tree_logps(backend, models, CORPUS, ensemble=ensemble))

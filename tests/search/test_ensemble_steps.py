@@ -85,7 +85,7 @@ def test_models_that_make_no_ensemble_are_named() -> None:
     with pytest.raises(ValueError, match="a txl_terminals and a tg make no ensemble"):
         list(bits_of_words(CPU, tg, [["the"]], others=[words]))
     other = replace(tg, path=Path("other"), vocabulary=Vocabulary("words", ("the",), VOCABULARY.labels))
-    for wrong, reason in ((words, "its vocabulary or its actions differ"), (other, "^other: its vocabulary or")):
+    for wrong, reason in ((words, "a txl_terminals and a tg make no"), (other, "^other: its vocabulary differs")):
         with pytest.raises(ValueError, match=reason):
             word_level_search(CPU, tg, [[2]], Limits(3), others=[wrong])
     with pytest.raises(ValueError, match="^unknown ensemble 'mixtur': choose one of mixture, product"):

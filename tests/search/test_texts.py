@@ -42,11 +42,16 @@ def test_words_are_counted_after_the_prefix_as_the_vocabulary_spells_it() -> Non
 
 def test_a_prefix_is_written_as_it_was_given() -> None:
     """Unknown words have no classes in the text, a BERT list cuts no word, and a continued word is spelled anew."""
-    assert _begun(["Zoë", "sees"], ["UNK-LC", "sees"], Text(("UNK-LC", "sees", "a"), 7)) == Text(
-        ("Zoë", "sees", "a"), 7
-    )
-    assert _begun(["don't"], ["don", "'", "t"], Text(("don", "'", "t", "playing"))).words == ("don't", "playing")
-    assert _begun(["<", "play"], ["<unk>", "play"], Text(("<unk>", "playing"))).words == ("<unk>", "playing")
+
+    def begun(prefix: list[str], vocabulary: Vocabulary, *words: str) -> Text:
+        model: Any = SimpleNamespace(vocabulary=vocabulary)
+        return _begun(model, prefix, vocabulary.encode_words(prefix), Text(words, 7))
+
+    classes = Vocabulary("unknown_classes", ("UNK", "UNK-LC", "sees"), ())
+    assert begun(["zoë", "sees"], classes, "UNK-LC", "sees", "UNK") == Text(("zoë", "sees", "UNK"), 7)
+    pieces = Vocabulary("word_pieces", ("##ing", "'", "[UNK]", "don", "play", "t"), ())
+    assert begun(["don't"], pieces, "don", "'", "t", "playing").words == ("don't", "playing")
+    assert begun(["don't", "play"], pieces, "don", "'", "t", "playing").words == ("don", "'", "t", "playing")
 
 
 @pytest.mark.parametrize("kind", ["gpst", "gpt2"])

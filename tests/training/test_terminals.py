@@ -11,7 +11,8 @@ import pytest
 import accel
 from accel.data.corpora.treebank import encode_trees, read_treebank
 from accel.data.vocabularies.building import build
-from accel.scoring.trees import check_ensemble, tree_logps
+from accel.scoring.trees import tree_logps
+from accel.trained.ensembles import check_ensemble
 from accel.trained.opening import open_model
 from accel.training.directory import VOCABULARY, write_text
 from refimpl.trees import Tree, words
