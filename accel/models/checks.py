@@ -5,7 +5,7 @@ Every mistake is a ValueError in one wording, "name: value, but what is wrong; u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, lcm
 from numbers import Integral, Real
@@ -72,6 +72,21 @@ SHARE = Allowed(
 FLAG = Allowed(lambda value: isinstance(value, bool), "it must be a truth value", "true or false")
 TEXT = Allowed(lambda value: isinstance(value, str), "it must be text", "letters")
 WHOLE = Allowed(lambda value: _is_whole(value), "it must be a whole number", "digits only")
+
+
+def reasons_unread(
+    config: Any, names: Iterable[str], read_by: Mapping[str, tuple[str, Collection[Any]]]
+) -> dict[str, str]:
+    """Return, of the settings among `names` that nothing reads, the setting that makes it so, such as "kind=lstm".
+
+    `read_by` has, for a setting, another one and its values with which the first is read.
+    """
+    others = {name: read_by[name] for name in names if name in read_by}
+    return {
+        name: f"{other}={getattr(config, other)}"
+        for name, (other, values) in others.items()
+        if getattr(config, other) not in values
+    }
 
 
 def check_width(config: Any, width: str, heads: str, even: bool = False) -> None:

@@ -17,6 +17,7 @@ from accel.models.checks import (
     check,
     one_of,
     or_none,
+    reasons_unread,
     refusal,
 )
 from accel.training.schedule import learning_rate, noam
@@ -148,13 +149,9 @@ class TrainingConfig:
         >>> TrainingConfig(schedule="plateau").unread(["patience"], has_validation=False)
         ('not read: patience=2 (no validation)', 'no validation: the learning rate stays (schedule=plateau)')
         """
-        reasons = {}
-        for name in names:
-            field, choices = _READ_BY.get(name, ("", ()))
-            if field and getattr(self, field) not in choices:
-                reasons[name] = f"{field}={getattr(self, field)}"
-            elif name in _OF_VALIDATIONS and not has_validation:
-                reasons[name] = "no validation"
+        names = list(names)
+        of_validations = [] if has_validation else [name for name in names if name in _OF_VALIDATIONS]
+        reasons = dict.fromkeys(of_validations, "no validation") | reasons_unread(self, names, _READ_BY)
         effects = {
             "the learning rate stays (schedule=plateau)": self.schedule == "plateau",
             "nothing is averaged (optimizer=nt_asgd)": self.optimizer == "nt_asgd",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from accel.models.unread import UNREAD
+from accel.models.unread import READ_BY
 from accel.trained.opening import open_model
 from tests.fixtures.command_line import Grove
 from tests.fixtures.cpu_backend import CPU
@@ -60,7 +60,7 @@ def test_settings_that_are_not_read_change_nothing(
     config = open_model(CPU, tmp_path / "run").config
     reasons = {
         x: f"{other}={getattr(config, other)}"
-        for x, (other, values) in UNREAD[type(config)].items() if getattr(config, other) in values
+        for x, (other, values) in READ_BY[type(config)].items() if getattr(config, other) not in values
     }  # fmt: skip
     assert len(reasons) == RUNS[name]
     values, lines = losses(name, *(f"{x}={OTHER_VALUES[x]}" for x in reasons))
@@ -72,7 +72,7 @@ def test_settings_that_are_not_read_change_nothing(
 
 
 def test_every_rule_has_another_value() -> None:
-    assert {name for rules in UNREAD.values() for name in rules} == set(OTHER_VALUES)
+    assert {name for rules in READ_BY.values() for name in rules} == set(OTHER_VALUES)
 
 
 def test_settings_that_are_read_are_not_named(losses: Callable[..., tuple[list[float], list[str]]]) -> None:
