@@ -63,14 +63,17 @@ class Grammars:
     table: str
     steps: tuple[int, int, int]  # of the models in the order of `GRAMMARS`
     dropout: float
-    sentences: int  # drawn from the test trees: tg_example has 293, a search of one of CRAFT takes 1.5 seconds
+    sentences: int  # drawn from the test trees (tg_example has 293, a search of one of CRAFT takes 1.5 seconds), or
+    # the first ones of every document
     hours: float  # of examples.measure
     width: int = 128
     times: float = 1.0  # a step takes so many times the seconds in `SECONDS`
+    options: str = ""  # of the training and of examples.measure
     measures: str = ""  # options of examples.measure
 
 
 TABLE_1, SYNTAXGYM = "Transformer Grammars, Table 1", "Transformer Grammars, SyntaxGym"
+DOCUMENTS = "Transformer Grammars, documents"
 OF_SILVER = " --beam 0 --draws 0 --suites {data}/syntaxgym/test_suites_json.tar.xz"
 KINDS = {
     "tg_example": Grammars("tg_example", TABLE_1, (6000, 6000, 4000), 0.2, 500, 0.5),
@@ -78,6 +81,8 @@ KINDS = {
                                measures=" --name tg_example_256"),
     "craft": Grammars("craft", TABLE_1, (16_000, 16_000, 10_000), 0.1, 300, 0.6),
     "silver": Grammars("silver", SYNTAXGYM, (12_000, 12_000, 8000), 0.1, 500, 1.1, measures=OF_SILVER),
+    "craft_documents": Grammars("craft_documents", DOCUMENTS, (10_000, 10_000, 6000), 0.1, 40, 0.5,
+                                options=" --documents", measures=" --number 100"),
 }  # fmt: skip
 SILVER = Run(
     "silver/trees", SYNTAXGYM, 0.2,
@@ -86,6 +91,8 @@ SILVER = Run(
     of_text("standard_ebooks", "{}"), ("tg_example/parser-lstm",),
 )  # fmt: skip
 """Trees of two million words of prose, for SyntaxGym: gold treebanks have fewer. The parser was trained on a novel."""
+PARSER_OF = {"silver": "tg_example", "craft_documents": "craft"}
+"""The treebank that the parser of another one was trained on; craft_documents has the articles of craft."""
 
 
 def grammar(kind: str, model: str, seed: int) -> Run:
@@ -99,19 +106,19 @@ def grammar(kind: str, model: str, seed: int) -> Run:
     words = f"--model {model} --vocabulary sentencepiece --vocabulary-size 4000 --batch-size 16 --steps {steps}"
     return Run(
         f"{kind}/{model}-{seed}", of_kind.table, steps * of_kind.times * SECONDS[model] / 3600,
-        train(f"{words} --seed {seed} {trees(treebank)} {recipe}"), of_trees(treebank),
+        train(f"{words}{of_kind.options} --seed {seed} {trees(treebank)} {recipe}"), of_trees(treebank),
         (SILVER.name if treebank == "silver" else "treebanks",), seed,
     )  # fmt: skip
 
 
 def measured(kind: str, seed: int) -> Run:
     of_kind = KINDS[kind]
-    of_parser = "tg_example" if of_kind.treebank == "silver" else of_kind.treebank
+    of_parser = PARSER_OF.get(of_kind.treebank, of_kind.treebank)
     parsers = tuple(f"{of_parser}/parser-{name}" for name in OF_KIND[of_parser])
     models = tuple(f"{kind}/{model}-{seed}" for model in GRAMMARS)
     command = (
         f"examples.measure --data {{runs}}/treebanks/{of_kind.treebank} --out {{runs}}/{kind} --seed {seed} "
-        f"--sentences {of_kind.sentences} --parser {{best}}{of_kind.measures}"
+        f"--sentences {of_kind.sentences} --parser {{best}}{of_kind.options}{of_kind.measures}"
     )
     previous = tuple(f"{kind}/measured-{earlier}" for earlier in range(seed))  # the first one writes the proposals
     return Run(f"{kind}/measured-{seed}", of_kind.table, of_kind.hours, (command,), of_trees(of_kind.treebank),
@@ -237,6 +244,7 @@ RUNS = (
         for run in (*(gpst(model, seed, "gpst_longer") for model in ("gpst", "gpt2")), one_tree("gpst_longer", seed))
     ),
     *(ablations(seed) for seed in ABLATION_SEEDS),
+    *table_1("craft_documents"),
     *table_1("tg_example_256", seeds=SEEDS[1:]),
     *(gpst(model) for model in ("gpst", "gpt2")),
     *(logic("conv_fasttrees", seed) for seed in SEEDS[1:]),
