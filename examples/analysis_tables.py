@@ -55,7 +55,7 @@ def regressions(found: dict[str, Any]) -> str:
             over_seeds, verdict = judge(tg, txl_cc, digits=4)
             judgement = (f"{PAPER[one] - PAPER[other]:+.2f}", verdict) if name in OF_PAPER else ("", "")
             cells = (with_interval(normal(value, error), 4), over_seeds, *judgement)
-            rows.append((name, f"{one} less {other}", "", *cells))
+            rows.append((name, f"{one} minus {other}", "", *cells))
     head = ("regression", "terminals that are", "number", "TG less TXL (CC), nats, mixtures", "single models", "paper",
             "the paper's order")  # fmt: skip
     high, medium = found["thresholds"]

@@ -106,7 +106,7 @@ def syntax(runs: Sequence[Run]) -> str:
             rows.append((size_title, title, *cells, str(n_seeds)))
         if all(len(column) > 1 for of_model in values.values() for column in of_model):
             pairs = zip(*values.values(), strict=True)
-            rows.append((size_title, "GPST less GPT-2 (p)", *(less(one, other) for one, other in pairs), ""))
+            rows.append((size_title, "GPST minus GPT-2 (p)", *(less(one, other) for one, other in pairs), ""))
     empty = [""] * (len(HEAD) - len(CIRCUITS) - 1)
     rows += [("paper, small", title, *circuits, *empty, "") for title, circuits in PAPER_CIRCUITS.items()]
     return table(("size", "model", *HEAD, "seeds"), rows, n_names=2)
@@ -138,7 +138,7 @@ def ablations(runs: Sequence[Run]) -> str:
         pairs = [one[model][F1] - one["GPST"][F1] for one in of_runs if F1 in one[model] and model != "GPST"]
         paired = with_interval(of_seeds(pairs), 1) if len(pairs) > 1 else ""
         rows.append((model, *(cells if measured else missing), paper, paired, str(len(measured))))
-    return table(("model", *COLUMNS, f"paper: {F1}", "F1 less GPST, seeds paired", "seeds"), rows)
+    return table(("model", *COLUMNS, f"paper: {F1}", "F1 minus GPST, seeds paired", "seeds"), rows)
 
 
 def trainings(runs: Sequence[Run]) -> str:

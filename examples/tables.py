@@ -148,7 +148,7 @@ def circuits(results: Sequence[Result]) -> str:
             of_suites = item_differences(one["syntaxgym"]["answers"], other["syntaxgym"]["answers"])
             groups = [[of_suites[suite] for suite in of_suites if circuit_of(suite) == name] for name in CIRCUITS]
             cells = (with_interval(interval_of_means(group), 1) if group else "" for group in groups)
-            rows.append((f"{NAMES[one['model']]} less {NAMES[other['model']]}", str(one["seed"]), *cells))
+            rows.append((f"{NAMES[one['model']]} minus {NAMES[other['model']]}", str(one["seed"]), *cells))
     return table(("model", "seed", *CIRCUITS), rows + _circuits_over_seeds(tested), n_names=2)
 
 
@@ -159,7 +159,7 @@ def _circuits_over_seeds(results: Sequence[Result]) -> list[tuple[str, ...]]:
         cells = [
             judge(*([100 * x[name] for x in of_models[m]] for m in (one, other)), digits=1)[0] for name in CIRCUITS
         ]
-        rows.append((f"{NAMES[one]} less {NAMES[other]}", "over seeds", *cells))
+        rows.append((f"{NAMES[one]} minus {NAMES[other]}", "over seeds", *cells))
     return rows
 
 
@@ -186,7 +186,7 @@ def differences(results: Sequence[Result]) -> str:
     rows = []
     for one, other in combinations((result for result in results if "rows" in result and not of_documents(result)), 2):
         if (trained_on(one), one["seed"]) == (trained_on(other), other["seed"]):
-            names = f"{NAMES[one['model']]} less {NAMES[other['model']]}"
+            names = f"{NAMES[one['model']]} minus {NAMES[other['model']]}"
             first, second = (np.array([row[:2] for row in result["rows"]], float).T for result in (one, other))
             nats = bootstrap([first[0], first[1], second[1]], _nats, paired=True)
             f1 = ""
@@ -206,7 +206,7 @@ def seeds(results: Sequence[Result]) -> str:
             for one, other in combinations(several, 2):
                 test = welch(several[one], several[other])
                 spreads = (spread(several[model]) for model in (one, other))
-                names = f"{NAMES[one]} less {NAMES[other]}"
+                names = f"{NAMES[one]} minus {NAMES[other]}"
                 rows.append((name, measure, names, *spreads, f"{test.difference:+.2f}", f"{test.p:.2g}"))
     return table(("trained on", "measure", "models", "one", "other", "difference", "p (Welch)"), rows, n_names=3)
 

@@ -78,10 +78,6 @@ TASKS = {
         {model: CELLS[model] for model in ("on_lstm", "fasttrees", "faster_fasttrees")}, BY_LAYER, "on_lstm",
         PERPLEXITY_AND_F1, "make results DATA=data", TRIVIAL_WSJ,
     ),
-    "fasttrees/logic_paper_size": TaskTable(
-        {model: CELLS[model] for model in ("on_lstm", "fasttrees", "conv_fasttrees")},
-        {"accuracy, 6": "6"} | BY_LENGTH, "on_lstm", {model: f", {row}" for model, row in LOGIC.items()},
-    ),
     "fasttrees/logic_published": TaskTable(CELLS, BY_LENGTH, "on_lstm", LOGIC, "make results DATA=data"),
     "fasttrees/sentiment": TaskTable(CELLS, {"accuracy": "accuracy, %"}, "on_lstm", SENTIMENT),
     "fasttrees/sentiment_random": TaskTable(CELLS, {"accuracy": "accuracy, %"}, "on_lstm", SENTIMENT),
@@ -99,12 +95,6 @@ TASKS = {
         {"accuracy, all": "accuracy, %", **{f"accuracy, {n} attractors": f"{n} attractors" for n in range(3)}},
         "transformer", {"transformer": "94.8", "fasttrees": "94.8", "conv_fasttrees": "95.7"},
     ),
-    "fasttrees/agreement_generated": TaskTable(
-        BLOCKS, {"accuracy, one noun between": "one noun between, %", "accuracy, two": "two, %"}, "transformer"
-    ),
-    "fasttrees/arithmetic_1000_steps": TaskTable(
-        BLOCKS, {"accuracy, validation": "characters, %", "accuracy": "answers, %"}, "transformer"
-    ),
     "fasttrees/arithmetic": TaskTable(
         BLOCKS, {"accuracy, validation": "characters, %", "accuracy": "answers, %"}, "transformer",
         {"transformer": ", 76.10", "fasttrees": ", 84.26", "conv_fasttrees": ", 82.62"},
@@ -121,12 +111,6 @@ TASKS = {
         {"treeformer": CHARTS["treeformer"]},
         {"F1, trees": "F1", **{f"recall, {label}": label for label in ("NP", "PP", "SBAR", "VP")}}, "treeformer",
         constants=TRIVIAL,
-    ),
-    "treeformer/cogs": TaskTable(
-        {model: CHARTS[model] for model in ("transformer", "treeformer")},
-        {"accuracy, gen": "generalisation, %", "accuracy, test": "test, %", "accuracy, lexical": "18 lexical",
-         "accuracy, structural": "3 structural"},
-        "transformer", {"transformer": "78.5", "treeformer": "80.1"},
     ),
     "treeformer/cogs_30000_steps": TaskTable(
         {model: CHARTS[model] for model in ("transformer", "treeformer")},
@@ -171,7 +155,7 @@ def task_table(name: str, results: Sequence[TaskResult]) -> str:
     baseline = values_of(of_task, task.against, first)
     is_compared = len(task.models) > 1 and len(baseline) > 1
     head = ["model", *task.measures.values(), *(["paper"] if task.paper else []),
-            *([f"less {task.models[task.against]} (p)"] if is_compared else []), "seeds", "steps",
+            *([f"minus {task.models[task.against]} (p)"] if is_compared else []), "seeds", "steps",
             "still improving", "minutes a run"]  # fmt: skip
     rows = [_row(task, of_task, model, baseline, is_compared=is_compared) for model in task.models]
     for measure, title in task.constants.items():

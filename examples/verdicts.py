@@ -2,8 +2,8 @@
 
 A claim is that one model is better than another in a measure. It is confirmed if the 95 % interval of the difference
 (Welch's, over seeds) lies on the paper's side of 0, refuted if on the other side, and open otherwise. If two searches
-have the same models, or one side needs no training, the interval is Student's, of the differences; "so far" if the
-last validation of every training was its best one. Of several trainings that both models have, the first in the list of
+have the same models, or one side needs no training, the interval is Student's, of the differences; "so far" if the last
+validation of most trainings was their best one. Of several trainings that both models have, the first in the list of
 the claim counts: the longest, or one with more seeds. If one model has one seed, and the answers to all test examples
 are stored, it is compared with every seed of the other over paired examples. The interval covers the intervals of all
 these comparisons; it says nothing about other seeds.
@@ -225,7 +225,7 @@ def _row_of_grammar(claim: Claim, group: Sequence[Result]) -> tuple[str, ...] | 
 
 def _so_far(judgement: str, improving: Sequence[bool]) -> str:
     is_judged = judgement.endswith(DECIDED)  # perhaps after "one seed: "
-    return f"{judgement} so far" if is_judged and improving and all(improving) else judgement
+    return f"{judgement} so far" if is_judged and 2 * sum(improving) > len(improving) else judgement
 
 
 def _counts(both: Sequence[Sequence[Any]], steps: Iterable[int | None], improving: Sequence[bool]) -> tuple[str, ...]:

@@ -66,15 +66,15 @@ def test_regressions() -> None:
         ["frequency", "HighFreq", "1,200", "+0.0000 (-0.0196 to +0.0196)", "", "-0.05", ""],
         ["frequency", "MediumFreq", "1,200", "-0.1000 (-0.1196 to -0.0804)", "", "-0.24", ""],
         ["frequency", "LowFreq", "1,200", "+0.0000 (-0.0196 to +0.0196)", "", "-0.55", ""],
-        ["frequency", "HighFreq less MediumFreq", "", "+0.1000 (+0.0723 to +0.1277)", high, "+0.19", "open"],
-        ["frequency", "MediumFreq less LowFreq", "", "-0.1000 (-0.1277 to -0.0723)", low, "+0.31", "refuted"],
+        ["frequency", "HighFreq minus MediumFreq", "", "+0.1000 (+0.0723 to +0.1277)", high, "+0.19", "open"],
+        ["frequency", "MediumFreq minus LowFreq", "", "-0.1000 (-0.1277 to -0.0723)", low, "+0.31", "refuted"],
         ["copying", "InContextCurSentence", "1,200", "+0.0100 (-0.0096 to +0.0296)", "", "-0.10", ""],
         ["copying", "NotInContext", "1,200", "+0.0000 (-0.0196 to +0.0196)", "", "-0.13", ""],
-        ["copying", "InContextCurSentence less NotInContext", "", "+0.0100 (-0.0177 to +0.0377)", here, "+0.03",
+        ["copying", "InContextCurSentence minus NotInContext", "", "+0.0100 (-0.0177 to +0.0377)", here, "+0.03",
          "open: one seed, no interval"],
         ["stack", "OnStack", "1,200", "+0.3000 (+0.2804 to +0.3196)", "", "", ""],
         ["stack", "OnlyComposed", "1,200", "+0.1000 (+0.0804 to +0.1196)", "", "", ""],
-        ["stack", "OnStack less OnlyComposed", "", "+0.2000 (+0.1723 to +0.2277)", "+0.0000", "", ""],
+        ["stack", "OnStack minus OnlyComposed", "", "+0.2000 (+0.1723 to +0.2277)", "+0.0000", "", ""],
     ]  # fmt: skip
     assert text.endswith(
         "at least 0.001, medium: 1e-05. No terminal is InContextPrevSentences. No terminal is NotInContext."

@@ -91,7 +91,7 @@ def test_syntax() -> None:
     small, gpt2, difference, *larger, paper, paper_gpt2 = rows(syntax(SEEDS))
     assert small[:3] == ["small", "GPST", "61.0 ± 1.0"] and small[-2:] == ["91.0 ± 1.0", "3"]
     assert small[8:12] == ["61.0 ± 1.0", *["36.0 ± 1.0"] * 3] and gpt2[2] == "51.0 ± 1.0"
-    assert difference[1] == "GPST less GPT-2 (p)" and difference[2].startswith("+10.0 (0.0")
+    assert difference[1] == "GPST minus GPT-2 (p)" and difference[2].startswith("+10.0 (0.0")
     assert [row[2] for row in larger] == ["not run: `make results DATA=data`"] * 4
     assert paper[8] == "73.41" and paper_gpt2[8] == "66.62"
     assert {len(row) for row in rows(syntax(SEEDS))} == {len(small)}

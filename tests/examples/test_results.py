@@ -191,16 +191,16 @@ def test_circuits_of_several_seeds() -> None:
         one["seed"] = number % 2
         one["syntaxgym"]["circuits"] = dict.fromkeys(CIRCUITS, (0.9, 0.902, 0.4, 0.4)[number])
     *_, last = (line.strip("| ").split(" | ") for line in circuits(results).splitlines()[2:])
-    assert last == ["TG less TXL (CC)", "over seeds", *["+50.1"] * 6]
+    assert last == ["TG minus TXL (CC)", "over seeds", *["+50.1"] * 6]
     results[3]["syntaxgym"]["circuits"] = dict.fromkeys(CIRCUITS, 0.402)
     *_, last = (line.strip("| ").split(" | ") for line in circuits(results).splitlines()[2:])
-    assert last == ["TG less TXL (CC)", "over seeds", *["+50.0 (+49.4 to +50.6)"] * 6]
+    assert last == ["TG minus TXL (CC)", "over seeds", *["+50.0 (+49.4 to +50.6)"] * 6]
 
 
 def test_equal_differences_have_no_spread() -> None:
     tg_cc, tg_terminals, _ = (line.strip("| ").split(" | ") for line in differences(TOY).splitlines()[2:])
     assert tg_cc[3:] == ["+0.5000 (+0.5000 to +0.5000)", "+20.00 (+20.00 to +20.00)"]
-    assert tg_terminals[1:4] == ["TG less TXL (terminals)", "0", "+1.0000 (+1.0000 to +1.0000)"]
+    assert tg_terminals[1:4] == ["TG minus TXL (terminals)", "0", "+1.0000 (+1.0000 to +1.0000)"]
 
 
 def test_a_seed_with_a_model_of_words_alone_has_no_proposals() -> None:
@@ -215,7 +215,7 @@ def test_several_seeds_are_tested_by_welch() -> None:
         one["rerank"]["f1"] += number
         one["syntaxgym"]["mean"] += number
     rows = [line.strip("| ").split(" | ") for line in seeds(results_of_seeds).splitlines()[2:]]
-    assert rows[0] == ["toy", "perplexity", "TG less TXL (CC)", "2.00 ± 1.00", "6.00 ± 2.00", "-4.00", "0.055"]
+    assert rows[0] == ["toy", "perplexity", "TG minus TXL (CC)", "2.00 ± 1.00", "6.00 ± 2.00", "-4.00", "0.055"]
     assert [row[1] for row in rows] == ["perplexity", "F1", "SG"]
     assert len(seeds(TOY).splitlines()) == 2
     assert seeds([one | {"split": "valid"} for one in results_of_seeds]).splitlines()[2].startswith("| toy, valid | ")

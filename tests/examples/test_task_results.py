@@ -146,7 +146,7 @@ def test_a_table_has_means_differences_and_what_is_not_run(monkeypatch: pytest.M
     results = [of_model("old", seed, F1=value) for seed, value in enumerate((1.0, 2.0, 3.0))]
     results += [of_model("new", seed, F1=value, left=40.0) for seed, value in enumerate((4.0, 6.0, 8.0))]
     assert task_table("toy", results).splitlines() == [
-        "| model | F1, % | paper | less Old (p) | seeds | steps | still improving | minutes a run |",
+        "| model | F1, % | paper | minus Old (p) | seeds | steps | still improving | minutes a run |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
         "| Old | 2.0 ± 1.0 |  |  | 3 | 10 to 30 |  | 3.0 |",
         "| New | 6.0 ± 2.0 |  | +4.0 (0.055) | 3 | 10 to 30 | 2 of 3 | 3.0 |",
