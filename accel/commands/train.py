@@ -228,6 +228,8 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
             different = require_same_settings(directory, stored_options, options, job)
             note = note_on_steps(directory, job.training, different)
             more = lengthened(directory, stored_options, different)
+        elif options.resume:
+            note = f"{directory}: no checkpoint is there: training starts from step 1"
         threads = use_threads(options, ops, job)
         stack.enter_context(forms_of(options, job))
 

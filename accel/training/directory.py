@@ -154,18 +154,20 @@ def _has_begun(directory: Path) -> bool:
         return False
 
 
-def require_checkpoint(directory: Path) -> None:
+def require_checkpoint(directory: Path, checkpoint_every: int) -> None:
     """Raise TrainingError if a run to be resumed has lost its checkpoint.
 
-    The step that first saves the best parameters also saves a checkpoint, see `accel.training.loop`. So a run with
-    neither file was killed before its first checkpoint, and can begin anew. A run that has only the best parameters was
-    killed within that step if the incomplete file of the checkpoint is there, which is made before them (in older
-    versions, if the metrics have no line of the step). Otherwise its checkpoint is lost.
+    A run without one that has no other parameters and metrics of at most `checkpoint_every` steps was killed before its
+    first checkpoint, and can begin anew. The step that first saves any parameters also saves a checkpoint, see
+    `accel.training.loop`. So a run that has only other parameters was killed within that step if the incomplete file of
+    the checkpoint is there, which is made before them (in older versions, if the metrics have no line of the step).
+    Otherwise its checkpoint is lost.
     """
-    if (directory / NEWEST).exists() or not (directory / BEST).exists():
+    if any((directory / name).exists() for name in (NEWEST, f"{NEWEST}.partial")):
         return
     lines = (directory / METRICS).read_bytes().count(b"\n") if (directory / METRICS).exists() else 0
-    if lines < read_state(directory / BEST).get("step", 0) or (directory / f"{NEWEST}.partial").exists():
+    most = read_state(directory / BEST).get("step", 0) - 1 if (directory / BEST).exists() else checkpoint_every
+    if lines <= most and not any(directory.glob("checkpoint-*.safetensors")):
         return
     raise TrainingError(
         f"{directory / NEWEST}: is missing, and a run cannot be resumed without it: put it back, choose another "

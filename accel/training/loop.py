@@ -138,7 +138,7 @@ def train(
     if any(on_any_rank(communicator, ops.xp, is_used)):
         raise TrainingError(f"{directory}: holds a run already: resume it with --resume, or choose another directory")
     if resume:
-        require_checkpoint(directory)
+        require_checkpoint(directory, training.checkpoint_every)
     if communicator.size > 1 and getattr(getattr(config, "stack", None), "released", False):
         but = "the released convolution reads the other sequences of its batch"
         raise TrainingError(f"variant: released, but {but}; use one process, or variant paper")

@@ -80,8 +80,8 @@ def test_an_error_names_one_place(raised: ValueError, message: str) -> None:
 
 def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "text"
-    path.write_bytes("one\ntwo".encode("utf-8-sig"))
-    assert list(read_lines(path)) == [(1, "one"), (2, "two")]
+    path.write_bytes("one\ntwo\n".encode("utf-8-sig") * 2)  # two files with a mark each, joined
+    assert list(read_lines(path)) == [(1, "one"), (2, "two"), (3, "one"), (4, "two")]
 
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

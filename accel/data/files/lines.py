@@ -142,8 +142,8 @@ def open_files(path: str | Path, suffix: str) -> Iterator[tuple[Path, BinaryIO]]
 def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Generator[tuple[int, str], None, None]:
     """Yield every line with its number, without the line feed (and carriage return) that ends it.
 
-    A byte-order mark at the beginning is skipped. `opened` is the file if it is open already; errors then name it by
-    `path`.
+    A byte-order mark that begins a line is skipped: joined files have some inside. `opened` is the file if it is open
+    already; errors then name it by `path`.
 
     Raises
     ------
@@ -170,13 +170,13 @@ def read_lines(path: str | Path, opened: BinaryIO | None = None) -> Generator[tu
 
 
 def _raw_lines(path: str | Path, file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines without a byte-order mark; LineError if the only line, of text, has carriage returns in it."""
+    """Yield the lines without byte-order marks; LineError if the only line, of text, has carriage returns in it."""
     for first in file:
         has_returns = b"\r" in first.rstrip(b"\r\n") and b"\0" not in first
         second = [file.readline()] if has_returns else []
         if second == [b""]:
             raise LineError(path, 0, _RETURNS)
-        yield from chain([first.removeprefix(codecs.BOM_UTF8)], second, file)
+        yield from (line.removeprefix(codecs.BOM_UTF8) for line in chain([first], second, file))
 
 
 def read_text_lines(path: str | Path) -> Generator[tuple[int, str], None, None]:
