@@ -278,36 +278,3 @@ def test_a_run_that_another_process_trains_is_refused(
     advice = f"if it has ended, remove {directory / lock.LOCK}"
     assert message == f"{directory}: process {os.getpid()} on elsewhere trains this run; {advice}"
     assert lock.holder(directory) == (os.getpid(), "elsewhere")
-
-
-def test_a_run_that_has_lost_its_checkpoint_is_refused(
-    house: House, tmp_path: Path, mistake: Callable[..., str], run_grove: Grove
-) -> None:
-    directory = copy_of(house, tmp_path)
-    shutil.move(directory / NEWEST, tmp_path / NEWEST)
-    before = contents(directory)
-    for options in ((), ("--steps", "9")):
-        assert mistake("train", "--out", directory, "--resume", *options) == (
-            f"{directory / NEWEST}: is missing, and a run cannot be resumed without it: put it back, choose another "
-            f"directory with --out, or remove {directory} to train from the start"
-        )
-        assert contents(directory) == before
-    (directory / BEST).unlink()  # now like a run killed before its first checkpoint
-    status, _, err = run_grove("train", "--out", directory, "--resume")
-    assert status == 0 and f"{directory}: no checkpoint is there: training starts from step 1" in err
-    assert (directory / NEWEST).read_bytes() == (tmp_path / NEWEST).read_bytes()
-
-
-def test_checkpoints_and_metrics_that_are_left_show_a_run_that_lost_its_checkpoint(
-    house: House, tmp_path: Path, mistake: Callable[..., str]
-) -> None:
-    """A run without validation has no best parameters; the six steps of this one are more than its first five."""
-    directory = copy_of(house, tmp_path)
-    (directory / BEST).unlink()
-    (directory / NEWEST).rename(directory / "checkpoint-00000006.safetensors")
-    missing = f"{directory / NEWEST}: is missing, and a run cannot be resumed without it"
-    before = contents(directory)
-    assert missing in mistake("train", "--out", directory, "--resume")
-    assert contents(directory) == before
-    (directory / "checkpoint-00000006.safetensors").unlink()
-    assert missing in mistake("train", "--out", directory, "--resume", "--set", "checkpoint_every=5")
