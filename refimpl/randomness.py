@@ -39,7 +39,7 @@ def keep_mask(elements: int | Int, rate: float, seed: int) -> Float:
     Spec: LAY-3.  $z_i = [\lfloor r_i / 2^{32} \rfloor \ge \lfloor 2^{32} \rho \rfloor] / (1 - \rho)$
 
     elements : int or [...] int, how many elements there are, or the numbers of the wanted elements
-    rate : float in [0, 1), the probability that an element is dropped
+    rate : float in [0, 1); an element is dropped with probability $\lfloor 2^{32} \rho \rfloor / 2^{32}$
     seed : int in 0..2^64-1 -> [elements] or [...] float64
     Raises ValueError if `rate` or `seed` is out of range.
 
@@ -51,11 +51,8 @@ def keep_mask(elements: int | Int, rate: float, seed: int) -> Float:
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed: {seed} is outside 0..2^64-1")
     numbers = np.arange(elements) if isinstance(elements, (int, np.integer)) else elements
-    multipliers = np.zeros(numbers.shape)
-    for index, i in np.ndenumerate(numbers):
-        if random_bits(int(i), seed) >> 32 >= math.floor(rate * 2**32):
-            multipliers[index] = 1 / (1 - rate)
-    return multipliers
+    mask = np.vectorize(lambda i: random_bits(int(i), seed) >> 32 >= math.floor(rate * 2**32), otypes=[bool])(numbers)
+    return np.asarray(mask / (1 - rate))
 
 
 def dropout(x: Float, rate: float, seed: int) -> Float:

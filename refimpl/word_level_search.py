@@ -142,7 +142,8 @@ def word_level_search(
     Spec: WS-2, WS-6.  $\log p(x_{\le t}) \ge \log \sum_{\text{pool}} p(a)$
 
     n_words : int, at most the words of the model's sentence, if it has one
-    complete : after the last word go on until the trees are complete
+    complete : after the last word go on until the trees are complete; with `more`, a text of GPST is complete only with
+        `end`, and without an `end` this search never returns
     sync : False: compare hypotheses after every action only, not after every word
     -> at most b_w hypotheses; [n] float, nats, empty without `sync`; after a text's end its own probability stays
     Raises ValueError if there are no words, a log-probability is NaN or above 0 (by more than 1e-6, for rounding), or
@@ -185,6 +186,11 @@ def sample(model: Model, limits: Limits, n_words: int, seed: int, n_given: int =
     r"""Return the actions of a text: after every word but the first `n_given`, one hypothesis is drawn and continued.
 
     Spec: WS-4, WS-7.  Each with probability $\propto p$
+
+    model, limits : as `word_level_search`; n_words : int, words after the prefix, at least 1; fewer if the text ends
+    seed : int in 0..2^64-1; n_given : int, words of the prefix: as many as the model's sentence has
+    -> tuple of actions, those of the prefix included
+    Raises ValueError if `n_words` is below 1 or `n_given` below 0, and as `word_level_search`.
 
     >>> limits, symbols = Limits(1), ["a", "b", "(X", "X)"]
     >>> model = tree_actions(lambda actions: np.log([0.1, 0.4, 0.3, 0.2]), symbols, limits, more=True)

@@ -18,7 +18,8 @@ def sentence_estimate(
     tree_logps : [J] float, $\log p(x, y)$ of every draw, equal trees as often as they were drawn, nats.
     draw_logps : [J] float, $\log q(y)$ of a single draw; without replacement $\log \pi_y$, where $\pi_y$ is the
         probability that y is among the drawn trees, and 0 for trees that are summed in any case.
-    Raises ValueError if there is no draw, the lengths differ, or a number is no log-probability.
+    Raises ValueError if there is no draw, the lengths differ, a number is NaN or above 0 by more than 1e-6 (rounding),
+        or a draw has probability 0.
 
     >>> [round(x, 12) for x in sentence_estimate([math.log(0.2), math.log(0.1)], [0.0, 0.0], with_replacement=False)]
     [-1.203972804326, 0.0]

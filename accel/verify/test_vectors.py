@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -82,6 +82,16 @@ def search_model(p: dict[str, Any], symbols: Sequence[str] = (), **x: Any) -> Mo
     return tree_actions(tree, symbols, Limits(1, **x), **text)
 
 
+def next_logps(p: dict[str, Any]) -> Callable[[Sequence[int]], np.ndarray]:
+    """Return the log-probabilities of the next token, listed in `p` by the tokens before, with "*" for all others."""
+
+    def step_logp(tokens: Sequence[int]) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(infinite(p.get(" ".join(map(str, tokens)), p.get("*"))))
+
+    return step_logp
+
+
 def decoded(key: str, x: Any, module: str) -> Any:
     """Return an input as the reference takes it: trees and types from words, numbers as arrays."""
     if x is None:
@@ -110,6 +120,8 @@ def decoded(key: str, x: Any, module: str) -> Any:
         return search_model(**x)
     if key == "accuracies":
         return x
+    if key == "step_logp":
+        return next_logps(x)
     if key == "limits":
         return Limits(**x)
     if key == "sentences":

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refimpl.checks import Float, Int, Parameters, check_shape, check_shapes, part
+from refimpl.checks import Float, Int, Parameters, check_least, check_shape, check_shapes, part
 from refimpl.gpst.composition import compose, layers_of, norm
 from refimpl.gpst.inside_outside import BySpan, Split, induced_tree, post_order
 from refimpl.gpst.parser import Config, encode, leaves
@@ -25,9 +25,10 @@ def action_logps(
     vectors : list of S dict from span to [d] float: the surrogates, at least of the nodes of the trees
     -> [2 N - S] float, nats; an action does not depend on later ones; the sum is $\log p(x, y)$ for surrogates of W = 1
         (GPST-5, L4)
-    Raises ValueError if a tree is not one over its sentence, an id is out of range, there are too many words, or shapes
-    do not fit.
+    Raises ValueError if there is no sentence, a tree is not one over its sentence, a node of two words or more has no
+    surrogate, an id is out of range, there are too many words, or shapes do not fit.
     """
+    check_least(1, sentences=len(sentences))
     rows, actions = _nodes(config, parameters, sentences, trees, vectors)
     type_logps, word_logps = _predictions(config, parameters, rows[:-1], actions)
     is_gen = np.array(actions) >= 0
@@ -83,6 +84,8 @@ def _nodes(
         if len(tree) != len(ids) - 1:
             raise ValueError(f"trees: {len(tree)} splits for {len(ids)} words")
         for i, j in post_order(tree):
+            if i < j and (i, j) not in surrogates:
+                raise ValueError(f"vectors: no surrogate of span {i}..{j}")
             actions.append(int(ids[j]) if i == j else -1)
             rows.append(embedding(p["embedding"], ids[j : j + 1])[0] if i == j else _row(config, p, surrogates[i, j]))
     return rows, actions

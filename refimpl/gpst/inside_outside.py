@@ -27,8 +27,9 @@ class Inside:
 def inside(leaves: Float, chart: Chart, parameters: Parameters, n_heads: int, weights: BySpan | None = None) -> Inside:
     r"""Return the inside vector of every span, the scores and weights of its splits, and its expected height.
 
-    Spec: IO-3, IO-6.  $i_{i,j} = \operatorname{norm}(\sum_{k \in \mathcal K_{i,j}} w^k_{i,j} \bar i^k_{i,j})$,
-    $h_{i,j} = \sum_k w^k_{i,j} (\max(h_{i,k}, h_{k+1,j}) + 1)$
+    Spec: IO-3, IO-6.
+    $i_{i,j} = \operatorname{norm}(\sum_{k \in \mathcal K_{i,j}} \hat w^k_{i,j} f_\alpha(i_{i,k}, i_{k+1,j}))$,
+    $h_{i,j} = \sum_{k \in \mathcal K_{i,j}} \hat w^k_{i,j} (\max(h_{i,k}, h_{k+1,j}) + 1)$
 
     leaves : [n, d] float, vectors of the words; chart : full or pruned, of n words
     parameters : see the page of `composition`; n_heads : int, divides d
@@ -62,8 +63,8 @@ def inside(leaves: Float, chart: Chart, parameters: Parameters, n_heads: int, we
 def outside(inside: Inside, chart: Chart, parameters: Parameters, n_heads: int) -> tuple[BySpan, BySpan]:
     r"""Return the outside vector of every span, and the weights of its parents.
 
-    Spec: IO-4.  $o_{i,j} = \sum_{k \in \mathcal P_{i,j}} \check w^k_{i,j} \bar o^k_{i,j}$; the whole sentence has a
-    learned vector
+    Spec: IO-4.  $o_{i,j} = \sum_{\mathcal P_{i,j}} \check w f_\beta(o_{\text{parent}}, i_{\text{sibling}})$; the whole
+    sentence has a learned vector
 
     inside : of the same chart; chart, parameters, n_heads : as `inside`
     -> dict from span to [d] float; dict from span, except the sentence, to [P] float, the shortest parent first

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refimpl.checks import Int, Parameters, check_least, part
+from refimpl.checks import Int, Parameters, part
 from refimpl.gpst.generator import action_logps
 from refimpl.gpst.inside_outside import BySpan, Split, induced_tree, inside, outside
 from refimpl.gpst.parser import Config, encode, leaves
@@ -36,7 +36,8 @@ def losses(
     weights : list of dict from every cell to [K] float, constants in place of the inside weights for $L_{ar}$ only
         (stop-gradient), or None
     atoms : None, or for every sentence the list of its atoms, which its tree must not split
-    Raises ValueError if there is no sentence, one is empty, an id is out of range, or there are too many words.
+    Raises ValueError if there is no sentence, one is empty, an id is out of range, there are too many words, or
+    `weights` or `atoms` has not one entry for every sentence.
 
     All parameters 0: words have probability 1/3, actions 1/2; two words, three actions.
 
@@ -57,12 +58,13 @@ def losses(
     [0.5, 0.5]
     """
     p, n_words, n_sentences = parameters, sum(map(len, sentences)), len(sentences)
-    check_least(1, sentences=n_sentences)
+    if any(entries is not None and len(entries) != n_sentences for entries in (weights, atoms)):
+        raise ValueError(f"weights, atoms: not one entry for each of {n_sentences} sentences")
     table = p["embedding"] if config.head == "mlp" else leaves(p, np.arange(len(p["embedding"])))
     bias, composition = np.zeros(len(table), table.dtype), part(p, "composition")
     ae, height, parser, trees, surrogates = 0.0, 0.0, 0.0, list[list[Split]](), list[BySpan]()
     for number, ids in enumerate(sentences):
-        n, n_before, whole = len(ids), sum(map(len, sentences[:number])), atoms[number] if atoms else ()
+        n, n_before, whole = len(ids), sum(map(len, sentences[:number])), atoms[number] if atoms is not None else ()
         noise = None if seed is None else gumbel(np.arange(n_before, n_before + n - 1), seed)
         scores, chart, encoded = encode(config, p, ids, noise, whole)
         trees.append(induced_tree(chart, encoded.scores, whole))

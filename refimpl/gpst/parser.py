@@ -76,16 +76,16 @@ def rms_norm(x: Float, scale: Float) -> Float:
 def rotate(x: Float) -> Float:
     r"""Return queries or keys turned by their positions: products then depend on distances only.
 
-    Spec: GPST-2.  Features 2m and 2m + 1 as a complex number, times $e^{i t \omega_m}$, $\omega_m = 10^{-8m/D}$
+    Spec: GPST-2.  Features 2m and 2m + 1 as a complex number, times $e^{i t \omega_m}$, $\omega_m = 10^{-8m/D_h}$
 
-    x : [T, H, D] float, D even; row t stands at position t -> [T, H, D] float
-    Raises ValueError if D is odd.
+    x : [T, H, D_h] float, D_h even; row t stands at position t -> [T, H, D_h] float
+    Raises ValueError if D_h is odd.
 
     >>> rotate(np.array([[[1.0, 0.0]], [[1.0, 0.0]]])).round(4).tolist()  # by 0 and by 1 radian
     [[[1.0, 0.0]], [[0.5403, 0.8415]]]
     """
-    sin, cos = np.split(sinusoids(np.arange(len(x)), x.shape[2])[:, np.newaxis], 2, axis=2)  # [T, 1, D / 2]
-    z = (x[..., ::2] + 1j * x[..., 1::2]) * (cos + 1j * sin)  # [T, H, D / 2]
+    sin, cos = np.split(sinusoids(np.arange(len(x)), x.shape[2])[:, np.newaxis], 2, axis=2)  # [T, 1, D_h / 2]
+    z = (x[..., ::2] + 1j * x[..., 1::2]) * (cos + 1j * sin)  # [T, H, D_h / 2]
     return np.stack([z.real, z.imag], axis=-1).reshape(x.shape).astype(x.dtype)
 
 

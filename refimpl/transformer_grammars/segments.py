@@ -70,8 +70,7 @@ def segments(
                     _allow_attention(A, R, i, x, j, tau, seq2mem, depth)
                 if reading == "corrected":  # not printed: see errata, A
                     _allow_attention(A, R, i, x, i, tau, seq2mem, depth)
-        next_seq2mem = {}
-        next_y = M - 1
+        next_seq2mem, next_y = dict[int, int](), M - 1
         for j in reversed(S):
             if next_y < 0:
                 break

@@ -52,7 +52,8 @@ def gradients(folder: Path, arguments: list[str], backend: str, dtype: str) -> d
                 # copies, since the next call may write there
                 gradients = {key: np.array(gradient) for key, gradient in gradients.items()}
                 results[f"batch {number} {name}"] = {"loss": float(loss), "gradients": gradients}
-            logp, memory["scored"] = job.model.token_logps(ops, job.config, parameters, batch, memory["scored"])
+            score = getattr(job.model, "token_logps", None) or job.model.scores
+            logp, *_, memory["scored"] = score(ops, job.config, parameters, batch, memory["scored"])
             results[f"batch {number} log p"] = np.array(logp)
     finally:
         if hasattr(job.batches, "close"):

@@ -6,16 +6,21 @@ specs/vectors/manifest.json.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from accel.verify.ops.table import OPS
 
 ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "specs"
 BEGIN, END = "<!-- index: begin -->", "<!-- index: end -->"
 COVERAGE = SPECS / "coverage.md"
 BEGIN_COUNTS, END_COUNTS = "<!-- counts: begin -->", "<!-- counts: end -->"
+STEMS = {op.name: op.stem for op in OPS}
 STATES = {
     "as printed": r"as printed",
     "differs": r"differs, see \[[^]]+\]\([^)]+\)",
@@ -32,6 +37,10 @@ class Clause:
     title: str
     page: str  # below specs/, without .md
     text: str
+
+    @property
+    def stem(self) -> str:
+        return self.page.rpartition("/")[2]
 
     def line(self, name: str) -> list[str]:
         """Return the words in backquotes after `name:`, up to the next named line or an empty line."""
@@ -111,32 +120,57 @@ def counts() -> str:
     return "\n".join(lines)
 
 
-def backends_of(name: str) -> str:
-    """Return links to the files of the fast backends that define a function of this name."""
-    links = []
+@cache
+def exports(backend: str) -> dict[str, str]:
+    """Return the file of every function that a backend exports; of a module that it exports, of every function."""
+    folder, files = ROOT / "accel" / backend, dict[str, Path]()
+    for node in ast.parse((folder / "__init__.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module == f"accel.{backend}":
+            for path in (folder / f"{alias.name}.py" for alias in node.names):
+                functions = [
+                    x for x in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(x, ast.FunctionDef)
+                ]
+                files |= {x.name: path for x in functions if not x.name.startswith("_")}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("accel."):
+            path = ROOT / f"{(node.module or '').replace('.', '/')}.py"
+            files |= {alias.name: path for alias in node.names}
+    return {name: str(path.relative_to(ROOT)) for name, path in files.items()}
+
+
+def backends_of(clause: Clause) -> str:
+    """Return links to the files of the fast backends that compute a clause.
+
+    They are those of its `Ops:`, and of the names of its `Code:` that a backend exports, unless the name is that of an
+    operation which another page defines; and the code of a backend that `Code:` itself names.
+    """
+    code, links = clause.line("Code"), set[str]()
+    names = [name for name in (path.rpartition(".")[2] for path in code) if STEMS.get(name, clause.stem) == clause.stem]
     for backend in ("cpu", "cuda"):
-        for path in sorted((ROOT / "accel" / backend).rglob("*.py")):
-            if re.search(rf"^def {name}\(", path.read_text(encoding="utf-8"), re.MULTILINE):
-                links.append(f"[{backend}](../{path.relative_to(ROOT)})")
-    return " ".join(links)
+        files = {exports(backend)[name] for name in names + clause.line("Ops") if name in exports(backend)}
+        files |= {file_of(path) for path in code if path.startswith(f"accel.{backend}.")}
+        links |= {f"[{backend}](../{file})" for file in files}
+    return " ".join(sorted(links))
+
+
+def file_of(code: str) -> str:
+    """Return the file of a name with its module."""
+    return f"{code.rpartition('.')[0].replace('.', '/')}.py"
 
 
 def linked(code: str) -> str:
     """Return a link to the file of a name in the reference, as the index has it."""
-    return f"[`{code}`](../{code.rpartition('.')[0].replace('.', '/')}.py)"
+    return f"[`{code}`](../{file_of(code)})"
 
 
 def index() -> str:
     lines = ["| clause | what | reference | backends | tests | vectors |", "|---|---|---|---|---|---|"]
     for clause in clauses():
-        code = clause.line("Code")
-        names = [c.rsplit(".", 1)[1] for c in code] + clause.line("Ops")  # Ops: names that no reference has
+        code = [path for path in clause.line("Code") if not path.startswith(("accel.cpu.", "accel.cuda."))]
         tests = sorted({t.split("::")[0] for t in clause.line("Tests")})
-        backends = sorted({b for n in names for b in backends_of(n).split()})
         vectors = [Path(v).relative_to("specs/vectors") for v in clause.line("Vectors")]
         lines.append(
             f"| [{clause.id}]({clause.page}.md) | {clause.title} | {', '.join(map(linked, code))} "
-            f"| {' '.join(backends)} | {' '.join(f'[{Path(t).stem}](../{t})' for t in tests)} "
+            f"| {backends_of(clause)} | {' '.join(f'[{Path(t).stem}](../{t})' for t in tests)} "
             f"| {' '.join(f'[{v.name}](vectors/{v})' for v in vectors)} |"
         )
     return "\n".join(lines)

@@ -158,6 +158,25 @@ def test_probabilities_add_up(n: int, vocabulary: int) -> None:
         assert math.exp(comp) + math.exp(gen) * np.exp(word_logps).sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize(("n", "window", "lacks"), [(3, 2, False), (4, 2, True), (5, 3, True)])
+def test_trees_inside_the_chart_add_up(n: int, window: int, lacks: bool) -> None:
+    """GPST-5 L4: with W >= n - 2 the surrogates are those of the full chart, and the sum is below 1.
+
+    With W = n - 2 a chart lacks some trees: they have no surrogates, and are left out of the sum.
+    """
+    p, outside_charts, sums = drawn_parameters(n, Sizes(vocabulary=2)), 0, list[float]()
+    for words, tree in product(product(range(2), repeat=n), brute.binary_trees(0, n - 1)):
+        ids = np.array(words)
+        (chart, inner), (_, full) = (encode(replace(CONFIG, window=w), p, ids)[1:] for w in (window, n - 1))
+        if all(k in chart.cells.get((i, j), ()) for i, k, j in tree):
+            logps = [action_logps(CONFIG, p, [ids], [tree], [x.vectors]) for x in (inner, full)]
+            np.testing.assert_allclose(*logps, rtol=1e-12)
+            sums.append(float(logps[0].sum()))
+        else:
+            outside_charts += 1
+    assert (outside_charts > 0) == lacks and 0 < sum(map(math.exp, sums)) < 1
+
+
 @given(seed=seeds, n=st.integers(1, 5), before=st.lists(st.integers(1, 3), max_size=2), surrogate=st.booleans())
 def test_steps_agree_with_teacher_forcing(seed: int, n: int, before: list[int], surrogate: bool) -> None:
     """GPST-4 L3, GPST-6 L1: it holds for any tree, also after other sentences."""
@@ -206,6 +225,10 @@ def test_noise_is_numbered_by_words() -> None:
         (lambda p: losses(CONFIG, p, [np.zeros(11, int)] * 2), "context: 22 words"),
         (lambda p: action_logps(CONFIG, p, [np.zeros(3, int)], [[(0, 0, 1)]], [{}]), "trees: 1 splits for 3 words"),
         (lambda p: action_logps(CONFIG, p, [np.zeros(2, int)], [[(0, 1, 1)]], [{}]), "tree: "),
+        (lambda p: action_logps(CONFIG, p, [], [], []), "sentences: 0 is below 1"),
+        (lambda p: action_logps(CONFIG, p, [np.zeros(2, int)], [[(0, 0, 1)]], [{}]), "vectors: no surrogate of span 0"),
+        (lambda p: losses(CONFIG, p, [np.array([1, 2])], atoms=[[], []]), "atoms: not one entry for each of 1 "),
+        (lambda p: losses(CONFIG, p, [np.array([1, 2])], weights=[]), "weights, atoms: not one entry for each of 1"),
         (lambda p: step_logps(CONFIG, p, [-1]), "actions: -1 with 0 sub-trees: -1, COMP, needs two"),
         (lambda p: step_logps(CONFIG, p, [2, -1]), "actions: -1 with 1 sub-trees"),
         (lambda p: step_logps(CONFIG, p, [7]), "ids: not all are integers in 0..4"),
