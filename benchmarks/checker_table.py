@@ -22,16 +22,17 @@ def read_rows(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def write_table(path: Path, setting: dict[str, Any]) -> None:
-    """Write both tables, and what Grove's rule misses."""
-    rows = read_rows(path)
+def page_text(rows: list[Row], setting: dict[str, Any]) -> str:
+    """Return both tables, and what Grove's rule misses."""
     wrong, right = ([row for row in rows if row["part"] == part] for part in ("wrong", "right"))
     machine = ", ".join(f"{key} {value}" for key, value in setting.items())
-    text = "\n\n".join([f"Measured with {machine}.", *detection(wrong), *false_alarms(right)])
+    return "\n\n".join([f"Measured with {machine}.", *detection(wrong), *false_alarms(right)])
+
+
+def write_page(text: str) -> None:
     page = PAGE.read_text()
     before, _, rest = page.partition(MARKS[0])
     PAGE.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{rest.partition(MARKS[1])[2]}")
-    print(text)
 
 
 def detection(rows: list[Row]) -> list[str]:

@@ -3,7 +3,8 @@
     python -m benchmarks.checkers [--cases 60] [--seeds 6] [--groups GROUP ...] [--only OP ...]
 
 Every group of kernels runs in a process of its own, with its own threads and BLAS kernels. Finished measurements are
-kept in results/, so that a stopped run resumes; the table goes to accel/verify/checkers.md.
+kept in results/, so that a stopped run resumes; the tables go to accel/verify/checkers.md. With --groups or --only the
+tables of these measurements are printed, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +35,7 @@ from benchmarks.checker_draws import Draw, answers_of, draws, share_of_bound, ve
 from benchmarks.checker_errors import DILUTION, ERRORS, LOW_PRECISION, Answers
 from benchmarks.checker_kernels import right_kernels
 from benchmarks.checker_rules import RULES
-from benchmarks.checker_table import read_rows, write_table
+from benchmarks.checker_table import Row, page_text, read_rows, write_page
 from benchmarks.run import THREAD_VARIABLES, machine
 
 RESULTS = Path(__file__).parent / "results"
@@ -161,12 +164,12 @@ def results_path() -> Path:
     return RESULTS / f"checkers-{slug}.jsonl"
 
 
-def run_chunk(group: str, name: str, seed: int, count: int) -> None:
+def run_chunk(path: Path, group: str, name: str, seed: int, cases: int) -> None:
     [op] = [op for op in FLOAT_OPS if op.name == name]
-    count = -(-count // 3) if name in SLOW else count
+    count = -(-cases // 3) if name in SLOW else cases
     rows = run_wrong(op, seed, count) if group == "wrong" else run_right(group, op, seed, count)
-    with results_path().open("a") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
+    with path.open("a") as file:
+        file.writelines(json.dumps(row | {"cases": cases}) + "\n" for row in rows)
 
 
 def main() -> None:
@@ -175,36 +178,55 @@ def main() -> None:
     parser.add_argument("--seeds", type=at_least(1), default=6, help="of the right kernels; the wrong ones have two")
     parser.add_argument("--groups", nargs="+", choices=("wrong", *GROUPS), default=["wrong", *GROUPS], metavar="GROUP")
     parser.add_argument("--only", nargs="+", choices=[op.name for op in FLOAT_OPS], metavar="OP")
-    parser.add_argument("--chunk", nargs=2, metavar=("GROUP", "SEED"), help=argparse.SUPPRESS)
+    parser.add_argument("--chunk", nargs=3, metavar=("GROUP", "SEED", "FILE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     names = options.only or [op.name for op in FLOAT_OPS]
     if options.chunk:
-        group, seed = options.chunk[0], int(options.chunk[1])
+        group, seed, path = options.chunk[0], int(options.chunk[1]), Path(options.chunk[2])
         for name in names:
-            run_chunk(group, name, seed, options.cases)
+            run_chunk(path, group, name, seed, options.cases)
         return
-    for seed in range(options.seeds):
-        for group in options.groups:
-            if group == "wrong" and seed > 1:
-                continue
-            names_left = [name for name in names if not is_done(group, name, seed)]
-            if names_left:
-                print(f"seed {seed}, {group}: {', '.join(names_left)}", flush=True)
-                command = [sys.executable, "-m", "benchmarks.checkers", "--chunk", group, str(seed)]
-                threads = dict.fromkeys(THREAD_VARIABLES, "1")
-                environment = os.environ | threads | GROUPS.get(group, {})
-                subprocess.run(
-                    [*command, "--cases", str(options.cases), "--only", *names_left], env=environment, check=True
-                )
-    write_table(results_path(), machine())
+    if options.only or {*options.groups} != {"wrong", *GROUPS}:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "rows.jsonl"
+            measure(path, names, options)
+            print(page_text(read_rows(path), machine()))
+        return
+    measure(results_path(), names, options)
+    text = page_text(read_rows(results_path()), machine())
+    write_page(text)
+    print(text)
 
 
-def is_done(group: str, name: str, seed: int) -> bool:
-    part = "wrong" if group == "wrong" else "right"
-    return any(
-        (row["part"], row.get("group", "wrong"), row["op"], row["seed"]) == (part, group, name, seed)
-        for row in read_rows(results_path())
-    )
+def measure(path: Path, names: Sequence[str], options: argparse.Namespace) -> None:
+    """Add the rows that a file does not have yet."""
+    rows = read_rows(path)
+    missing = {
+        (seed, group): missing_ops(rows, names, group, seed, options.cases)
+        for seed, group in product(range(options.seeds), options.groups)
+        if group != "wrong" or seed < 2
+    }
+    for (seed, group), names_left in missing.items():
+        if names_left:
+            print(f"seed {seed}, {group}: {', '.join(names_left)}", flush=True)
+            command = [sys.executable, "-m", "benchmarks.checkers", "--chunk", group, str(seed), str(path)]
+            threads = dict.fromkeys(THREAD_VARIABLES, "1")
+            environment = os.environ | threads | GROUPS.get(group, {})
+            subprocess.run(
+                [*command, "--cases", str(options.cases), "--only", *names_left], env=environment, check=True
+            )
+
+
+def missing_ops(rows: Sequence[Row], names: Sequence[str], group: str, seed: int, cases: int) -> list[str]:
+    """Return the operations without rows of a group and seed; rows of another number of cases stop the program."""
+    counts = {row["op"]: row["cases"] for row in rows if (row.get("group", "wrong"), row["seed"]) == (group, seed)}
+    for name in names:
+        if counts.get(name, cases) != cases:
+            raise SystemExit(
+                f"--cases {cases}: {results_path()} has {name} of group {group!r}, seed {seed}, with {counts[name]} "
+                f"cases: type --cases {counts[name]}, or remove the file to measure all anew"
+            )
+    return [name for name in names if name not in counts]
 
 
 if __name__ == "__main__":

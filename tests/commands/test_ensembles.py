@@ -18,14 +18,10 @@ from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.gpst_runs import closed, text
 from tests.fixtures.minimal_pair_files import HEADER
 from tests.fixtures.syntax_suites import write_suite
-from tests.fixtures.toy_house import SMALL, House, house, short_sentences
+from tests.fixtures.toy_house import SMALL, House, house, read_bits, short_sentences
 
 __all__ = ["closed", "house", "text"]
 Grove = Callable[..., str]
-
-
-def bits(printed: str) -> list[float]:
-    return [float(line.split("\t")[2]) for line in printed.splitlines()[1:]]
 
 
 def lines_of(house: House, folder: Path) -> Path:
@@ -38,9 +34,9 @@ def lines_of(house: House, folder: Path) -> Path:
 def test_copies_have_the_surprisals_of_the_model(house: House, tmp_path: Path, ensemble: str, grove: Grove) -> None:
     lines, proposals = lines_of(house, tmp_path), ("--parser", house.folder / "parser", "--proposals-per-sentence", 4)
     for name, search in (("tg", SMALL), ("txl_cc", proposals), ("words", ())):
-        once = bits(grove("surprisal", *house.checkpoints(name), lines, *search))
+        once = read_bits(grove("surprisal", *house.checkpoints(name), lines, *search))
         both = house.checkpoints(name, name)
-        twice = bits(grove("surprisal", *both, lines, *search, "--ensemble", ensemble))
+        twice = read_bits(grove("surprisal", *both, lines, *search, "--ensemble", ensemble))
         assert twice == pytest.approx(once, abs=2e-3) and len(once) > 4
 
 
@@ -53,7 +49,7 @@ def test_different_models_are_summed_over_proposals(house: House, tmp_path: Path
     both = house.checkpoints("tg", "txl_cc")
     search = ("--parser", house.folder / "parser", "--proposals-per-sentence", 5)
     for ensemble in ("mixture", "product"):
-        surprisals = bits(grove("surprisal", *both, lines_of(house, tmp_path), *search, "--ensemble", ensemble))
+        surprisals = read_bits(grove("surprisal", *both, lines_of(house, tmp_path), *search, "--ensemble", ensemble))
         logps = word_prefix_logps(CPU, models, corpus, [5] * len(groups), ensemble=ensemble)
         expected = [x for of_words in logps for x in np.diff([0.0, *of_words]) / -math.log(2)]
         assert surprisals == pytest.approx(expected, abs=2e-3)

@@ -28,7 +28,7 @@ from refimpl.word_level_search import Limits
 from tests.fixtures.cpu_backend import CPU
 from tests.fixtures.searched_models import PIECES, pieces_model, reference_limits, reference_model
 from tests.fixtures.syntax_suites import write_suite
-from tests.fixtures.toy_house import LIMITS, SMALL, House, house, short_sentences, train, write
+from tests.fixtures.toy_house import LIMITS, SMALL, House, house, read_bits, short_sentences, train, write
 from tests.fixtures.tree_search import bits_of, draw_text, search, terminals
 
 __all__ = ["house"]
@@ -37,10 +37,6 @@ __all__ = ["house"]
 def lines_of(path: Path, sentences: list[list[str]]) -> Path:
     path.write_text("".join(f"{' '.join(sentence)}\n" for sentence in sentences))
     return path
-
-
-def read_bits(printed: str) -> list[float]:
-    return [float(line.split("\t")[2]) for line in printed.splitlines()[1:]]
 
 
 @pytest.mark.parametrize("name", ["tg", "txl_cc"])

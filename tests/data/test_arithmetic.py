@@ -53,10 +53,17 @@ def test_the_test_set_is_apart() -> None:
     small = [f"x={x},y={y},x{o}y" for x in range(30) for y in range(x) for o in "+-*"]
     flags = [_is_held_out(*map(int, re.findall(r"\d+", text)), text[-2]) for text in small]
     assert abs(sum(flags) - 0.1 * len(flags)) < 4 * np.sqrt(0.09 * len(flags))
+    operands_of = {o: [(x, y) for x in range(9) for y in range(x, 9) if _is_held_out(x, y, o)] for o in "+-*"}
+    assert operands_of == {
+        "+": [(0, 0), (0, 4), (2, 7), (3, 4), (4, 6), (5, 6), (5, 7), (8, 8)], "-": [(1, 3), (5, 7)], "*": [(0, 7)],
+    }  # fmt: skip
 
 
 def test_problem_number_i_is_always_the_same() -> None:
-    assert [problem(3, i) for i in range(5)] == [problem(3, i) for i in range(5)] != [problem(4, i) for i in range(5)]
+    """The texts are those of another process, so that a stored model is tested on what it was not trained on."""
+    assert [problem(3, i) for i in range(3)] == ["x=483,y=732,y-x", "x=888,y=243,y-x", "y=-612,x=-637,y*x"]
+    tests = [problem(3, i, "test") for i in range(3)]
+    assert tests == ["x=831,y=-459,y-x", "x=962,y=222,y-x", "y=554,x=-758,x*y"]
     problems = Problems(20, seed=3)
     for i, (source, target) in enumerate(problems[i] for i in range(20)):
         text = "".join(VOCABULARY.decode(source.tolist()))

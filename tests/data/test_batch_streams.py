@@ -14,13 +14,9 @@ import pytest
 
 from accel.data.batches.order import permutation
 from accel.data.batches.sized import SizedBatches
-from accel.data.batches.trees import Batch
 from accel.data.corpora.treebank import Corpus
+from tests.fixtures.comparisons import are_equal
 from tests.fixtures.tree_batches import CONFIGS, TREES, TXL_CONFIGS, Config, batches, rows_of
-
-
-def same(a: Batch, b: Batch) -> bool:
-    return all(np.array_equal(x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True))
 
 
 def test_a_restored_position_gives_the_same_batches() -> None:
@@ -34,7 +30,7 @@ def test_a_restored_position_gives_the_same_batches() -> None:
             resumed.restore(json.loads(states[k]))
             rest = list(resumed)
         assert len(rest) == len(every) - k - 1
-        assert all(same(a, b) for a, b in zip(rest, every[k + 1 :], strict=True))
+        assert all(are_equal(a, b) for a, b in zip(rest, every[k + 1 :], strict=True))
 
 
 def test_restoring_an_earlier_state_of_the_same_stream() -> None:
@@ -42,7 +38,7 @@ def test_restoring_an_earlier_state_of_the_same_stream() -> None:
         state = stream.state()
         first = [next(stream) for _ in range(6)]
         stream.restore(state)
-        assert all(same(a, next(stream)) for a in first)
+        assert all(are_equal(a, next(stream)) for a in first)
 
 
 def test_every_epoch_shuffles_every_tree_once() -> None:

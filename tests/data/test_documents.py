@@ -17,6 +17,7 @@ from accel.data.corpora.documents import Documents, load_documents, read_documen
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.vocabulary import Vocabulary
+from tests.fixtures.text_files import read_running_text
 
 TEXT = """It was dark. The birds
 slept! “Do they?”
@@ -39,10 +40,6 @@ def write(tmp_path: Path) -> Any:
     return write
 
 
-def read(path: Path, **options: bool) -> list[tuple[str, int, int]]:
-    return [(" ".join(s.words), s.line, s.document) for s in read_documents(path, **options)]
-
-
 SENTENCES = [
     ("It was dark.", 1, 0),
     ("The birds slept!", 1, 0),
@@ -55,11 +52,11 @@ SENTENCES = [
 
 @pytest.mark.parametrize(("name", "pack"), [("a.txt", bytes), ("a.xz", lzma.compress), ("a.gz", gzip.compress)])
 def test_blank_lines_end_documents_and_marks_end_sentences(write: Any, name: str, pack: Any) -> None:
-    assert read(write(pack(TEXT.encode()), name)) == SENTENCES
+    assert read_running_text(write(pack(TEXT.encode()), name)) == SENTENCES
 
 
 def test_every_line_can_be_a_sentence(write: Any) -> None:
-    sentences = read(write("no mr. jones He\r\n  said no .\n\n \nmore\n"), sentence_a_line=True)
+    sentences = read_running_text(write("no mr. jones He\r\n  said no .\n\n \nmore\n"), sentence_a_line=True)
     assert sentences == [("no mr. jones He", 1, 0), ("said no .", 2, 0), ("more", 5, 1)]
 
 

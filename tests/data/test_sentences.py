@@ -23,6 +23,7 @@ from accel.data.batches.sentences import (
 )
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.words import Words
+from tests.fixtures.comparisons import are_equal
 
 WORDS = Words(tuple("abcdefgh"))
 RNG = np.random.default_rng(0)
@@ -72,10 +73,6 @@ def test_every_epoch_shuffles_every_example_once(width: int) -> None:
     assert examples != [example for batch in batches(width, seed=2, epochs=2) for example in contents(batch)]
 
 
-def same(a: SentenceBatch, b: SentenceBatch) -> bool:
-    return all(np.array_equal(x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True))
-
-
 def test_a_restored_position_gives_the_same_batches() -> None:
     stream, every, states = batches(seed=3, epochs=3), [], []
     for batch in stream:
@@ -85,7 +82,7 @@ def test_a_restored_position_gives_the_same_batches() -> None:
     for k in (0, 3, 4, 5, 14):
         resumed = batches(seed=3, epochs=3)
         resumed.restore(json.loads(states[k]))
-        assert all(same(a, b) for a, b in zip(resumed, every[k + 1 :], strict=True))
+        assert all(are_equal(a, b) for a, b in zip(resumed, every[k + 1 :], strict=True))
 
 
 def test_ranks_share_the_examples_of_the_whole_batch() -> None:

@@ -27,6 +27,7 @@ from accel.data.files.lines import LineError
 from accel.data.vocabularies.building import build, build_of_words
 from accel.data.vocabularies.vocabulary import END_ID, START_ID, Vocabulary, VocabularyError
 from refimpl.trees import Tree
+from tests.fixtures.comparisons import are_equal
 
 RNG = np.random.default_rng(0)
 NUMPY = SimpleNamespace(xp=np)
@@ -94,10 +95,6 @@ def test_pairs_of_a_batch_have_similar_lengths() -> None:
     assert longest != sorted(longest)
 
 
-def same(a: PairBatch, b: PairBatch) -> bool:
-    return all(np.array_equal(x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True))
-
-
 @pytest.mark.parametrize("seed", [None, 3])
 def test_a_restored_position_gives_the_same_batches(seed: int | None) -> None:
     stream, every, states = batches(seed=seed, epochs=2), [], []
@@ -107,7 +104,7 @@ def test_a_restored_position_gives_the_same_batches(seed: int | None) -> None:
     for k, state in enumerate(states):
         resumed = batches(seed=seed, epochs=2)
         resumed.restore(json.loads(state))
-        assert all(same(a, b) for a, b in zip(resumed, every[k + 1 :], strict=True))
+        assert all(are_equal(a, b) for a, b in zip(resumed, every[k + 1 :], strict=True))
 
 
 def test_ranks_share_the_pairs_of_the_whole_batch() -> None:

@@ -25,6 +25,7 @@ from accel.data.batches.text import (
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.vocabulary import VocabularyError
 from accel.data.vocabularies.words import Words
+from tests.fixtures.comparisons import are_equal
 
 NUMPY = SimpleNamespace(xp=np)
 IDS = np.arange(1000, 2003, dtype=np.int32)  # an id tells the position of its word
@@ -65,10 +66,6 @@ def test_lengths_are_jittered() -> None:
     assert all(batch.rate_scale == len(batch.ids) / 3 for batch in short)
 
 
-def same(a: TextBatch, b: TextBatch) -> bool:
-    return all(np.array_equal(x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True))
-
-
 @pytest.mark.parametrize("seed", [None, 3])
 def test_a_restored_position_gives_the_same_batches(seed: int | None) -> None:
     stream, every, states = batches(seed=seed, epochs=2), [], []
@@ -79,7 +76,7 @@ def test_a_restored_position_gives_the_same_batches(seed: int | None) -> None:
     for k in (0, len(every) // 2 - 1, len(every) // 2, len(every) - 1):
         resumed = batches(seed=seed, epochs=2)
         resumed.restore(json.loads(states[k]))
-        assert all(same(a, b) for a, b in zip(resumed, every[k + 1 :], strict=True))
+        assert all(are_equal(a, b) for a, b in zip(resumed, every[k + 1 :], strict=True))
 
 
 def test_lengths_differ_by_epoch_and_seed() -> None:

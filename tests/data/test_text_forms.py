@@ -12,6 +12,7 @@ from accel.data.corpora.documents import Documents, load_documents, read_documen
 from accel.data.files.lines import LineError
 from accel.data.vocabularies.building import build_of_words
 from accel.data.vocabularies.vocabulary import Vocabulary
+from tests.fixtures.text_files import read_running_text
 
 WIKITEXT = """
  = A bird =
@@ -31,14 +32,10 @@ WIKITEXT = """
 """.replace("\n", " \n")  # lines of WikiText end with a blank
 
 
-def read(path: Path, **options: bool) -> list[tuple[str, int, int]]:
-    return [(" ".join(s.words), s.line, s.document) for s in read_documents(path, **options)]
-
-
 def test_wikitext_has_articles_headings_and_paragraphs(tmp_path: Path) -> None:
     path = tmp_path / "wiki.tokens"
     path.write_text(WIKITEXT)
-    assert read(path, wikitext=True) == [
+    assert read_running_text(path, wikitext=True) == [
         ("= A bird =", 2, 0),
         ("It is <unk> .", 4, 0),
         ("It sings @-@ and flies .", 4, 0),
@@ -50,12 +47,12 @@ def test_wikitext_has_articles_headings_and_paragraphs(tmp_path: Path) -> None:
         ("= Another =", 13, 1),
         ("Yes .", 15, 1),
     ]
-    assert len(read(path, wikitext=True, sentence_a_line=True)) == 9
+    assert len(read_running_text(path, wikitext=True, sentence_a_line=True)) == 9
     path.write_text("No title .\n = One = \n\n = One = \n")
-    assert [document for *_, document in read(path, wikitext=True)] == [0, 0, 1]
+    assert [document for *_, document in read_running_text(path, wikitext=True)] == [0, 0, 1]
     path.write_text(" \n \n")
     with pytest.raises(LineError, match="no sentence in this file"):
-        read(path, wikitext=True)
+        read_running_text(path, wikitext=True)
 
 
 def test_the_counts_of_wikitext_2(data_dir: Path) -> None:
@@ -124,7 +121,7 @@ def test_a_file_is_not_read_twice(folder: Path) -> None:
 def test_a_file_may_be_one_document(folder: Path, tmp_path: Path) -> None:
     """Unpacked files of OpenWebText have this form: a blank line ends a paragraph, and with it a sentence."""
     paths = text_files(folder)
-    assert read(paths[0], file_is_document=True) == [("One aa.", 1, 0), ("Two aa.", 3, 0)]
+    assert read_running_text(paths[0], file_is_document=True) == [("One aa.", 1, 0), ("Two aa.", 3, 0)]
     text = load_documents(paths, vocabulary_of(*paths), tmp_path / "cache", file_is_document=True)
     assert text.documents.tolist() == [0, 2, 4]
 

@@ -95,7 +95,8 @@ def test_perplexity() -> None:
 
 
 @pytest.mark.parametrize(
-    ("p", "q"), [([], []), ([-1.0], [-1.0, -1.0]), ([1.0], [-1.0]), ([-1.0], [-math.inf]), ([math.nan], [-1.0])]
+    ("p", "q"),
+    [([], []), ([-1.0], [-1.0, -1.0]), ([1.0], [-1.0]), ([-1.0], [1.0]), ([-1.0], [-math.inf]), ([math.nan], [-1.0])],
 )
 def test_errors(p: list[float], q: list[float]) -> None:
     with pytest.raises(ValueError, match="tree_logps, draw_logps"):

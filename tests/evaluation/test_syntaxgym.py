@@ -108,6 +108,15 @@ def test_published_results(data_dir: Path, file: str) -> None:
     assert over_suites is not None and round(10_000 * over_suites) == expected
 
 
+def test_results_by_model_and_suite(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    path.write_text("model,suite,item,correct\ng_0,npi,1,True\ng_1,npi,1,True\ng_0,cleft,2,True\ng_0,npi,12,False\n")
+    assert read_results(path) == {
+        "g_0": {"npi": [Outcome(1, (True,)), Outcome(12, (False,))], "cleft": [Outcome(2, (True,))]},
+        "g_1": {"npi": [Outcome(1, (True,))]},
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

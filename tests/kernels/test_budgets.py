@@ -7,26 +7,21 @@ they grow with the length of the sequences.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-from accel.cuda import device, forms
-from accel.verify.cuda_host import cupy_array, cupy_stand_in, launcher
+from accel.cuda import forms
+from accel.verify.cuda_host import cupy_array, cupy_stand_in
+from tests.fixtures.stand_in_gpu import gpu_without_stream
 from tests.fixtures.training_steps import STEPS, WITHOUT_GRAPHS, counts_of
+
+__all__ = ["gpu_without_stream"]
 
 FORMS = {"_fast": forms.Forms("fast"), "_bf16": forms.Forms("fast", "bf16")}  # by the end of a name
 BUDGETS = tomllib.loads(Path(__file__).with_name("budgets.toml").read_text(encoding="utf-8"))
-
-
-@pytest.fixture
-def counting_backend() -> Iterator[ModuleType]:
-    before = device._device
-    yield launcher.host_backend()
-    device.use(before)
 
 
 def test_every_model_has_a_budget() -> None:
@@ -35,18 +30,18 @@ def test_every_model_has_a_budget() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in BUDGETS if name != "graph"])
-def test_a_step_keeps_its_budget(counting_backend: ModuleType, name: str) -> None:
+def test_a_step_keeps_its_budget(gpu: ModuleType, name: str) -> None:
     model, end = (name[:-5], name[-5:]) if name.endswith(tuple(FORMS)) else (name, "")
     with forms.use(FORMS.get(end, forms.Forms())):
-        counts = counts_of(model, counting_backend)
+        counts = counts_of(model, gpu)
     totals, most = cupy_array.totals(counts), counts.most_common(12)
     for kind, budget in BUDGETS[name].items():
         assert totals[kind] <= budget, f"{name}: {totals[kind]} {kind}, more than {budget}; most are {most}"
         assert totals[kind] >= 0.95 * budget, f"{name}: only {totals[kind]} {kind}: lower the budget of {budget}"
 
 
-def test_the_counts_are_those_of_a_small_program(counting_backend: ModuleType) -> None:
-    xp = counting_backend.xp
+def test_the_counts_are_those_of_a_small_program(gpu: ModuleType) -> None:
+    xp = gpu.xp
     with cupy_array.counted() as counts:
         x = xp.asarray(np.arange(6.0).reshape(2, 3))  # a copy
         y = x[:, ::-1].T + 1  # views, and a kernel
@@ -72,17 +67,17 @@ def test_the_counts_are_those_of_a_small_program(counting_backend: ModuleType) -
         (lambda xp, x: np.add.reduce(x), "numpy.add .reduce."),
     ],
 )
-def test_what_cupy_refuses_is_refused(counting_backend: ModuleType, wrong: object, message: str) -> None:
-    xp = counting_backend.xp
+def test_what_cupy_refuses_is_refused(gpu: ModuleType, wrong: object, message: str) -> None:
+    xp = gpu.xp
     with pytest.raises((TypeError, ValueError, AttributeError), match=message):
         wrong(xp, xp.zeros(3))  # type: ignore[operator]
     assert np.isnan(xp.empty((2, 2)).get()).all()
 
 
-def test_a_kernel_takes_arrays_of_the_device_only(counting_backend: ModuleType) -> None:
+def test_a_kernel_takes_arrays_of_the_device_only(gpu: ModuleType) -> None:
     x = np.ones((2, 3))
     with pytest.raises((TypeError, ValueError)):
-        counting_backend.layer_norm(x, np.ones(3), np.ones(3))
+        gpu.layer_norm(x, np.ones(3), np.ones(3))
 
 
 def test_the_stand_in_has_no_name_that_cupy_lacks() -> None:

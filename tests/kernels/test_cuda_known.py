@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-from accel.cuda import device
 from accel.cuda.support import check, known
 from accel.cuda.support.scatter import group, groups_of
-from accel.verify.cuda_host import cupy_array, launcher
+from accel.verify.cuda_host import cupy_array
+from tests.fixtures.stand_in_gpu import gpu_without_stream
 
-
-@pytest.fixture
-def gpu() -> Iterator[ModuleType]:
-    before = device._device
-    yield launcher.host_backend()
-    device.use(before)
+__all__ = ["gpu_without_stream"]
 
 
 def test_arrays_of_every_type_arrive_as_they_were(gpu: ModuleType) -> None:

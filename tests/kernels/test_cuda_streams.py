@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -14,18 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accel.cuda import device
 from accel.cuda.support import gpu as opened
 from accel.cuda.support import streams
-from accel.verify.cuda_host import cupy_streams, launcher
+from accel.data.batches.trees import Batches
+from accel.verify.cuda_host import cupy_streams
 from tests.fixtures import toy_run
+from tests.fixtures.stand_in_gpu import gpu_without_stream
 
-
-@pytest.fixture
-def gpu() -> Iterator[ModuleType]:
-    before = device._device
-    yield launcher.host_backend()
-    device.use(before)
+__all__ = ["gpu_without_stream"]
 
 
 def sent_by_another_thread(gpu: ModuleType, array: np.ndarray) -> object:
@@ -69,6 +64,24 @@ def test_a_training_that_reads_ahead_is_the_one_that_does_not(
     monkeypatch.setattr(gpu, "received", lambda: None)
     with pytest.raises((ValueError, IndexError, RuntimeError)):  # numbers that were never sent
         toy_run.run(tmp_path / "late", training=training, backend="cuda", prefetch=2)
+
+
+def test_a_thread_that_reads_ahead_works_on_the_gpu_of_the_training(
+    gpu: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA starts every thread on the first GPU, where the kernels of another one could not read the batches."""
+    numbers: list[int] = []
+    from_host = gpu.from_host
+
+    def noted(*args: Any, **options: Any) -> Any:
+        numbers.append(gpu.xp.cuda.Device().id)
+        return from_host(*args, **options)
+
+    monkeypatch.setattr(gpu, "from_host", noted)
+    with gpu.xp.cuda.Device(1):
+        with Batches(toy_run.CORPUS, toy_run.VOCABULARY, toy_run.CONFIG, 2, ops=gpu) as batches:
+            next(batches)
+    assert set(numbers) == {1} and gpu.xp.cuda.Device().id == 0
 
 
 def test_a_stream_of_another_library_is_taken_by_its_protocol(monkeypatch: pytest.MonkeyPatch) -> None:

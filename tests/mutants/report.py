@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,14 @@ REPORT = Path(__file__).with_name("REPORT.md").relative_to(Path(__file__).parent
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 """Mutants that compute the same as the code: `path`, `before`, `after` (spaces at the ends do not count), and `why`."""
 CAUGHT_LATER = ("survived", "caught")
-INTRODUCTION = """# Mutants
-
-What the tests catch of wrong versions of our own code. `make mutants` draws places of `accel/` by a seed, as many
-from every folder, or of some files; changes one place at a time, in a copy of the checkout; and runs the tests that run
-these lines. This page is written by the program, of all that was drawn in one state folder. A mutant that computes the
-same as the right code is *equivalent*; [a file](equivalent.toml) says why of each. The share is that of the caught ones
-among all others. What does not compile, or whose source has changed since it was drawn, is left out.
-"""
+INTRODUCTION = (
+    "What the tests catch of wrong versions of our own code in {folders}. `make mutants` draws places of these folders "
+    "by a seed, as many from every folder, or of some files; changes one place at a time, in a copy of the checkout; "
+    "and runs the tests that run these lines. This page is written by the program, of all that was drawn in one state "
+    "folder. A mutant that computes the same as the right code is *equivalent*; [a file](equivalent.toml) says why of "
+    "each. The share is that of the caught ones among all others. What does not compile, or whose source has changed "
+    "since it was drawn, is left out."
+)
 
 
 def equivalents() -> dict[tuple[str, str, str], str]:
@@ -35,9 +35,15 @@ def key(mutant: Mutant) -> tuple[str, str, str]:
     return mutant.path, mutant.before.strip(), mutant.after.strip()
 
 
+def introduction(folders: Iterable[str]) -> str:
+    names = ", ".join(f"`{folder}`" for folder in sorted(folders))
+    return f"# Mutants\n\n{_folded(INTRODUCTION.format(folders=names))}\n"
+
+
 def write(path: Path, drawn: list[Drawn], outcomes: Mapping[str, Any], first: Mapping[str, Any]) -> None:
     parts = [part(one, outcomes, first, equivalents()) for one in drawn]
-    path.write_text("\n".join([INTRODUCTION, *parts]), encoding="utf-8")
+    folders = {"/".join(mutant.path.split("/")[:2]) for one in drawn for mutant in one.mutants}
+    path.write_text("\n".join([introduction(folders), *parts]), encoding="utf-8")
     print("\n".join(text.split("| folder")[0] for text in parts))
 
 

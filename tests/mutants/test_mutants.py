@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -121,6 +122,18 @@ def test_the_report() -> None:
     survivors, equivalent = text.split("### Passed")[1].split("### Equivalent")
     assert "accel/cpu/a.py:1\n\n```diff\n- x = 1\n+ x = 2\n```" in survivors and "nobody" not in survivors
     assert "accel/cpu/a.py:2: nobody reads it.\n" in equivalent
+
+
+def test_the_page_names_the_folders_of_its_tables() -> None:
+    text = (ROOT / report.REPORT).read_text()
+    folders = set(re.findall(r"^\| (accel/\w+)", text, re.MULTILINE))
+    assert len(folders) == 8 and text.startswith(report.introduction(folders) + "\n## Drawn")
+
+
+def test_the_page_is_of_the_folders_that_were_drawn(tmp_path: Path) -> None:
+    page, mutants = tmp_path / "page.md", [Mutant(f"accel/{name}/a.py", 1, "", "x", "y") for name in ("data", "cpu")]
+    report.write(page, [Drawn(0, [], mutants)], {}, {})
+    assert "wrong versions of our own code in `accel/cpu`, `accel/data`." in page.read_text()
 
 
 def test_equivalent_mutants_are_those_of_lines_that_are_there() -> None:

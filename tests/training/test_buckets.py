@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import ModuleType, SimpleNamespace
@@ -15,7 +16,6 @@ import pytest
 import accel
 from accel.autodiff.learned import learned
 from accel.autodiff.tape import Tape
-from accel.cuda import device
 from accel.data.batches.trees import Batches
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.training import buckets as cut
@@ -23,20 +23,16 @@ from accel.training import communicator, step
 from accel.training.buckets import Sums, buckets
 from accel.training.communicator import Communicator, serial
 from accel.training.run import Run, start
-from accel.verify.cuda_host import cupy_streams, launcher
+from accel.verify.cuda_host import cupy_streams
 from tests.fixtures.gpst_batches import batch_of, config_of
 from tests.fixtures.ranks import LATE, Group, in_threads, on_host, on_ranks
+from tests.fixtures.stand_in_gpu import gpu_without_stream
 from tests.fixtures.toy_run import CORPUS, SURE, TRAINING, VOCABULARY
 from tests.fixtures.training_steps import STEPS
 
+__all__ = ["gpu_without_stream"]
+
 STEPS_MADE = 3
-
-
-@pytest.fixture
-def gpu() -> Iterator[ModuleType]:
-    before = device._device
-    yield launcher.host_backend()
-    device.use(before)
 
 
 @pytest.fixture
@@ -208,9 +204,7 @@ def test_nccl_sums_on_a_stream_of_its_own(gpu: ModuleType, monkeypatch: pytest.M
         def broadcast(self, array: Any, root: int, stream: Any) -> None:
             stream.ask(lambda: on_host(array).fill(root))
 
-    peers = SimpleNamespace(init_process_group=lambda size, rank, **options: Peer(rank))
-    monkeypatch.setitem(sys.modules, "cupyx", SimpleNamespace(distributed=peers))
-    monkeypatch.setitem(sys.modules, "cupyx.distributed", peers)
+    places = with_nccl(gpu, monkeypatch, Peer)
 
     def work(rank: int) -> None:
         ranks = communicator.nccl(rank, 2)
@@ -225,4 +219,46 @@ def test_nccl_sums_on_a_stream_of_its_own(gpu: ModuleType, monkeypatch: pytest.M
         assert not on_host(array).any()
 
     in_threads(work, range(2))
-    assert accel.load("cuda") is gpu
+    assert accel.load("cuda") is gpu and places == [("127.0.0.1", 13333)] * 2
+
+
+def with_nccl(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, peer: Callable[[int], Any]) -> list[tuple[str, int]]:
+    """Let `peer` take the place of a group of CuPy; return a list for the host and the port where groups meet."""
+    places: list[tuple[str, int]] = []
+    for name in ("CUPYX_DISTRIBUTED_HOST", "CUPYX_DISTRIBUTED_PORT"):
+        monkeypatch.delenv(name, raising=False)
+
+    def init_process_group(size: int, rank: int, backend: str, host: str, port: int) -> Any:
+        assert backend == "nccl"
+        places.append((host, port))
+        return peer(rank)
+
+    peers = SimpleNamespace(init_process_group=init_process_group)
+    monkeypatch.setitem(sys.modules, "cupyx", SimpleNamespace(distributed=peers))
+    monkeypatch.setitem(sys.modules, "cupyx.distributed", peers)
+    monkeypatch.setattr(gpu.xp.cuda, "nccl", SimpleNamespace(available=True), raising=False)
+    return places
+
+
+def test_nccl_meets_where_the_environment_says(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 0 refuses a port at which another training may listen: the ranks of both would meet there."""
+    places = with_nccl(gpu, monkeypatch, lambda rank: None)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        monkeypatch.setenv("CUPYX_DISTRIBUTED_HOST", "127.0.0.1")
+        monkeypatch.setenv("CUPYX_DISTRIBUTED_PORT", str(port))
+        communicator.nccl(1, 2)
+        advice = (
+            "set CUPYX_DISTRIBUTED_PORT to a free port, and CUPYX_DISTRIBUTED_HOST to the name of rank 0's machine$"
+        )
+        message = f"^--communicator nccl: rank 0 cannot listen at 127.0.0.1:{port} \\(Address already in use\\): "
+        with pytest.raises(ValueError, match=message + advice):
+            communicator.nccl(0, 2)
+    communicator.nccl(0, 2)
+    assert places == [("127.0.0.1", port)] * 2
+    for wrong in ("a", "99999"):
+        monkeypatch.setenv("CUPYX_DISTRIBUTED_PORT", wrong)
+        with pytest.raises(ValueError, match=f"cannot listen at 127.0.0.1:{wrong} "):
+            communicator.nccl(0, 2)
