@@ -23,7 +23,8 @@ from typing import Any
 import accel
 from accel.data.batches.assemble import sequence_lengths
 from accel.data.batches.prefixes import read_prefixes
-from accel.data.corpora.treebank import encode_trees, read_treebank
+from accel.data.corpora.sequences import read_treebank
+from accel.data.corpora.treebank import encode_trees
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.parsing.propose import propose
 from accel.tasks.numbers import at_least

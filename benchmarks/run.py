@@ -23,7 +23,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from accel.data.corpora.treebank import Reading, encode_trees, read_treebank
+from accel.data.corpora.sequences import read_treebank
+from accel.data.corpora.treebank import Reading, encode_trees
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.building import build
 from accel.tasks.numbers import at_least

@@ -101,5 +101,5 @@ def _drawn(group: Group) -> Picture:
     least, most = (bound(map(len, group.curves.values())) for bound in (min, max))
     seeds = f"{most}" if least == most else f"{least} to {most}"
     of_seeds = f", each of {seeds} seeds and their mean" if most > 1 else ""
-    return draw_curves(curves, x_label="step", y_label=group.y_label, title=f"{group.title}{of_seeds}",
+    return draw_curves(curves, y_label=group.y_label, title=f"{group.title}{of_seeds}",
                        logarithmic=group.logarithmic)  # fmt: skip

@@ -42,8 +42,11 @@ class DropoutSites:
 
 def dropout(tape: Tape, x: Variable, rate: float, sites: DropoutSites) -> Variable:
     """Return x with elements dropped at `rate` and the others scaled up; x itself where nothing is dropped."""
-    draw = sites.draw(rate)
-    return tape.op("dropout", x, draw["rate"], draw["seed"]) if draw["rate"] else x
+    return _dropout(tape, x, **sites.draw(rate))
+
+
+def _dropout(tape: Tape, x: Variable, rate: float, seed: int) -> Variable:
+    return tape.op("dropout", x, rate, seed) if rate else x
 
 
 def word_dropout(tape: Tape, x: Variable, ids: Array, n_words: int, rate: float, sites: DropoutSites) -> Variable:
@@ -109,8 +112,7 @@ def linear_relu(
     draw = sites.draw(rate)
     if hasattr(tape.ops, "dropped_bias_relu"):
         return tape.op("dropped_bias_relu", tape.linear(x, weight), bias, draw["rate"], draw["seed"])
-    y = tape.relu(tape.linear(x, weight, bias))
-    return tape.op("dropout", y, draw["rate"], draw["seed"]) if draw["rate"] else y
+    return _dropout(tape, tape.relu(tape.linear(x, weight, bias)), **draw)
 
 
 def residual_sum(tape: Tape, x: Variable, y: Variable, rate: float, sites: DropoutSites) -> Variable:
@@ -118,7 +120,7 @@ def residual_sum(tape: Tape, x: Variable, y: Variable, rate: float, sites: Dropo
     draw = sites.draw(rate)
     if hasattr(tape.ops, "residual_sum"):
         return tape.op("residual_sum", x, y, draw["rate"], draw["seed"])
-    return tape.add(x, tape.op("dropout", y, draw["rate"], draw["seed"]) if draw["rate"] else y)
+    return tape.add(x, _dropout(tape, y, **draw))
 
 
 def residual_linear(
@@ -158,8 +160,7 @@ def _dropped(tape: Tape, name: str, x: Variable, bias: Variable, rate: float, si
     draw = sites.draw(rate)
     if draw["rate"] and hasattr(tape.ops, f"dropped_{name}"):
         return tape.op(f"dropped_{name}", x, bias, draw["rate"], draw["seed"])
-    y = tape.op(name, x, bias)
-    return tape.op("dropout", y, draw["rate"], draw["seed"]) if draw["rate"] else y
+    return _dropout(tape, tape.op(name, x, bias), **draw)
 
 
 def projections(tape: Tape, p: Parameters, prefix: str, rows: Mapping[str, Variable]) -> list[Variable]:
@@ -187,13 +188,13 @@ Turn = Callable[[Variable, Variable], Sequence[Variable]]
 
 def self_attention(
     tape: Tape, p: Parameters, prefix: str, x: Variable, values: Variable, n_heads: int, offsets: Array,
-    draw: dict[str, Any], causal: bool = False, turn: Turn | None = None,
+    draw: dict[str, Any], turn: Turn | None = None,
 ) -> Variable:  # fmt: skip
     """Return the self-attention of each sequence: the output matrix applied to the result of `attended`.
 
     A matrix has a bias if the parameters hold one.
     """
-    heads = attended(tape, p, prefix, x, values, n_heads, offsets, draw, causal, turn)
+    heads = attended(tape, p, prefix, x, values, n_heads, offsets, draw, turn=turn)
     return tape.linear(heads, p[prefix + ".output"], p.get(prefix + ".output_bias"))
 
 

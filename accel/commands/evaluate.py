@@ -15,8 +15,7 @@ from typing import Any
 import accel
 from accel.commands.opened import check_out, check_outs, check_unread, figures
 from accel.data.files.lines import is_standard
-from accel.search.beam import MOST_PENALTY
-from accel.tasks.numbers import at_least, up_to
+from accel.tasks.numbers import at_least, length_penalty
 from accel.trained.kinds import kind_of, with_article
 from accel.trained.opening import checkpoint_of, open_model
 from accel.trained.options import typed
@@ -40,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--average", type=at_least(1), metavar="K", help=help_text)
     group.add_argument("--beam", type=at_least(1), help="of an encoder-decoder: unfinished sequences kept (4)")
     help_text = "of an encoder-decoder: exponent of (5 + length) / 6 (0.6)"
-    group.add_argument("--length-penalty", type=up_to(MOST_PENALTY), metavar="A", help=help_text)
+    group.add_argument("--length-penalty", type=length_penalty, metavar="A", help=help_text)
     help_text = "of an encoder-decoder: tokens that a target may have more than its source (50)"
     group.add_argument("--extra-length", type=at_least(0), metavar="N", help=help_text)
     help_text = "of a GPST or GPT-2: hypotheses that each word is drawn from (default: as it was trained)"

@@ -26,8 +26,6 @@ from accel.trained.opening import Model, checkpoint_of, open_model
 from accel.trained.options import OptionError
 from accel.training.directory import load_settings
 
-_OF_PROCESS = ("help", "task", "out", "resume", "backend", "communicator")
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run's directory, or a checkpoint in it")
@@ -150,7 +148,7 @@ def command_of(settings: Mapping[str, Any]) -> list[str]:
     parts = ["grove", "train", "--task", task, "--out", "RUN"]
     for action in parser._actions:
         value = settings.get(action.dest, action.default)
-        if action.dest in _OF_PROCESS or value is None or value == action.default:
+        if action.dest == "task" or value is None or value == action.default:
             continue
         option = action.option_strings[-1 if value is False else 0]
         if isinstance(value, bool):

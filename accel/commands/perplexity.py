@@ -13,6 +13,7 @@ from accel.data.corpora.gathered import Sentences, given_proposals, summary
 from accel.evaluation.bound_and_rerank import estimate, word_perplexity
 from accel.scoring.perplexity import Perplexity, text_perplexity
 from accel.trained.ensembles import of_words
+from accel.trained.options import typed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     for name in ("gold", "documents", "sentences", "max_words", "numbered", "drawn", "also"):
         if options.proposals is None and getattr(options, name):
-            raise ValueError(f"--{name.replace('_', '-')}: is for --proposals: leave it out")
+            raise ValueError(f"{typed(name)}: is for --proposals: leave it out")
     if options.text is not None and options.rows is not None:
         raise ValueError("--rows: is for --proposals and --trees: leave it out")
     if options.text is not None and options.count_ends:

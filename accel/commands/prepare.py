@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from accel.commands.opened import check_folder, check_outs, figures, replaced
-from accel.data.corpora.treebank import Reading, Sentence, read_sentences, read_treebank
+from accel.data.corpora.sequences import read_treebank
+from accel.data.corpora.treebank import Reading, Sentence, read_sentences
 from accel.data.files.brackets import without_preterminals
 from accel.data.files.lines import LineError
 from accel.data.files.progress import progress

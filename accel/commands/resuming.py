@@ -15,6 +15,7 @@ from zlib import crc32
 from accel.data.corpora.parallel import PARTS
 from accel.models.checks import refusal
 from accel.tasks.job import Job
+from accel.trained.options import typed
 from accel.training import resumed_settings
 from accel.training import run as runs
 from accel.training.checkpoint import read_state
@@ -208,7 +209,7 @@ def _same_file(old: str, new: str) -> bool:
 
 
 def _option(name: str) -> str:
-    return "--model" if name == "kind" else f"--{name.replace('_', '-')}"
+    return "--model" if name == "kind" else typed(name)
 
 
 def _shown(value: Any) -> str:

@@ -14,6 +14,7 @@ from accel.search.options import OF_TREES, OPTIONS, check_search
 from accel.tasks.numbers import at_least
 from accel.trained.ensembles import ENSEMBLES
 from accel.trained.opening import Model, open_model
+from accel.trained.options import typed
 
 
 def add_models(parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup, *, required: bool = True) -> None:
@@ -37,9 +38,8 @@ def add_search(parser: argparse.ArgumentParser, paper: str = "20, its paper 300"
     help_text = f"parses kept of a sentence (a GPST: {paper}; a TG or TXL (CC): 100)"
     parser.add_argument("--beam", type=at_least(1), help=help_text)
     for name, help_text in OF_TREES.items():
-        option = f"--{name.replace('_', '-')}"
         least = at_least(0 if name == "fast_track" else 1)
-        parser.add_argument(option, type=least, metavar="N", help=f"of a TG or TXL (CC): {help_text}")
+        parser.add_argument(typed(name), type=least, metavar="N", help=f"of a TG or TXL (CC): {help_text}")
 
 
 def add_proposals(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +51,7 @@ def add_proposals(parser: argparse.ArgumentParser) -> None:
 
 
 def surprisals_of(
-    ops: ModuleType, model: Model, options: argparse.Namespace, others: Sequence[Model] = ()
+    ops: ModuleType, model: Model, options: argparse.Namespace, others: Sequence[Model]
 ) -> dict[str, Any]:
     """Return the options of `accel.scoring.surprisals.bits_of_words` that were given; the parser is loaded.
 

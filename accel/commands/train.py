@@ -36,6 +36,7 @@ from accel.data.files.noted import noted
 from accel.models.fasttrees.stack import KINDS
 from accel.models.unread import unread
 from accel.tasks.job import TASKS, Job, n_parameters, plain_setting
+from accel.trained.options import typed
 from accel.training.checkpoint import read_state
 from accel.training.communicator import Communicator, serial
 from accel.training.directory import (
@@ -128,7 +129,7 @@ def prepare(argv: list[str], parser: argparse.ArgumentParser) -> None:
     early.add_argument("--set", action="append", type=plain_setting, default=[])
     early.add_argument("--model")
     for name in (*LENGTHS, *SETTINGS_TOO):
-        early.add_argument(f"--{name.replace('_', '-')}")
+        early.add_argument(typed(name))
     early_options, _ = early.parse_known_args(argv)
     lengths = [name for name in LENGTHS if getattr(early_options, name) is not None]
     if len(lengths) > 1:

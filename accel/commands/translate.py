@@ -14,9 +14,8 @@ from types import ModuleType
 import accel
 from accel.commands.opened import line_by_line
 from accel.data.files.lines import LineError, errors_at, read_word_lines
-from accel.search.beam import MOST_PENALTY
 from accel.search.translations import SEARCH, Translation, translations
-from accel.tasks.numbers import at_least, up_to
+from accel.tasks.numbers import at_least, length_penalty
 from accel.trained.average import averaged
 from accel.trained.kinds import TRANSLATIONS, require
 from accel.trained.opening import Model, open_model
@@ -33,9 +32,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     """Add the options of the search, and of what it runs with."""
     parser.add_argument("--average", type=at_least(1), metavar="K", help="use the mean of the run's last K checkpoints")
     parser.add_argument("--beam", type=at_least(1), default=4, help="unfinished sequences kept (4)")
-    parser.add_argument(
-        "--length-penalty", type=up_to(MOST_PENALTY), default=0.6, help="exponent of (5 + length) / 6 (0.6)"
-    )
+    parser.add_argument("--length-penalty", type=length_penalty, default=0.6, help="exponent of (5 + length) / 6 (0.6)")
     parser.add_argument(
         "--extra-length", type=int, default=50, help="tokens that a target may have more than its source (50)"
     )

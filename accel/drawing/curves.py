@@ -28,10 +28,8 @@ def dashes_of(number: int) -> tuple[float, ...]:
     return (6.0, 3.0) + (2.0, 3.0) * (n_rounds - 1) if n_rounds else ()
 
 
-def draw_curves(
-    curves: Mapping[str, Points], *, x_label: str, y_label: str, title: str, logarithmic: bool = False
-) -> Picture:
-    """Return a picture of curves over one pair of axes.
+def draw_curves(curves: Mapping[str, Points], *, y_label: str, title: str, logarithmic: bool = False) -> Picture:
+    """Return a picture of curves over the steps of trainings.
 
     A curve with the name of another and one "*" or more is thin, has the other's colour and is not in the legend. The
     legend stands on the right, at the bottom if there are fewer points there than at the top. If there are more names
@@ -60,7 +58,7 @@ def draw_curves(
     for tick in y_ticks:
         y = at(x_ticks[0], tick)[1]
         shapes += [Line(((left, y), (left + width, y)), FAINT), Text(left - 8, y, f"{tick:,.10g}", "end", 11)]
-    shapes.append(Text(left + width / 2, top + height + 34, x_label, "middle", 12))
+    shapes.append(Text(left + width / 2, top + height + 34, "step", "middle", 12))
     shapes.append(Text(14, top + height / 2, y_label, "middle", 12, turn=True))
     legend = [name for name in curves if not name.endswith("*")]
     for name, curve in sorted(curves.items(), key=lambda item: not item[0].endswith("*")):
@@ -135,4 +133,4 @@ def draw_losses(paths: Sequence[Path]) -> Picture:
         training, validation = read_losses(path)
         curves |= {name: validation, f"{name}*": training} if validation else {f"{name}, training": training}
     title = "Loss; thin: training, thick: validation" if len(curves) > len(paths) else "Loss"
-    return draw_curves(curves, x_label="step", y_label="nats an event", title=title)
+    return draw_curves(curves, y_label="nats an event", title=title)

@@ -236,7 +236,7 @@ def _words(regions: Regions, lower: bool) -> list[str]:
     return [word.lower() for word in words] if lower else words
 
 
-def _reason(model: Model, item: Item, lower: bool, parser: Model | None = None) -> str:
+def _reason(model: Model, item: Item, lower: bool, parser: Model | None) -> str:
     """Return why an item cannot be read, or an empty text."""
     for condition, regions in item.conditions.items():
         try:

@@ -9,11 +9,11 @@ import numpy as np
 
 from accel.autodiff.arrays import Array, host, offsets_of
 from accel.data.batches.text import EOS
-from accel.data.generated.grammar import tree_over
+from accel.data.corpora.constituents import tree_of
 from accel.trained.kinds import DISTANCES, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
-from accel.trained.words import encode_words, joined, without_brackets
+from accel.trained.words import encode_words, joined
 from refimpl.trees import Tree
 
 SPLITS = ("biased", "unbiased")
@@ -118,6 +118,5 @@ def induced_tree(
     >>> induced_tree([(0, 2), (1, 2)], ["she", "sees", "him"]), induced_tree([], ["she"])
     (Tree('(X she (X sees him))'), Tree('(X she)'))
     """
-    terminals = list(map(without_brackets, words))
     constituents = [(LABEL if labels is None else labels[i, j], i, j) for i, j in spans]
-    return tree_over(constituents or [(LABEL, 0, 0)], terminals)
+    return tree_of(constituents or [(LABEL, 0, 0)], words)

@@ -65,7 +65,7 @@ def inside_spans(
 
 
 def constituents(
-    ops: ModuleType, model: Model, sentences: Iterable[Pieces], *, batch_size: int = 64
+    ops: ModuleType, model: Model, sentences: Iterable[Pieces], *, batch_size: int
 ) -> Iterator[tuple[np.ndarray, Array]]:
     """Yield for every sentence of n words the spans of its words and constituents, and their inside vectors.
 
@@ -105,7 +105,7 @@ class Embedding:
 
 
 def embeddings(
-    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, batch_size: int = 64
+    ops: ModuleType, model: Model, sentences: Sequence[Sequence[str]], *, batch_size: int
 ) -> Iterator[Embedding]:
     """Yield for every sentence the vectors of `constituents`, on the host; raises as `encode_words`."""
     pieces = [encode_words(model, words) for words in sentences]

@@ -7,6 +7,7 @@ from itertools import chain
 from types import ModuleType
 from typing import Any
 
+from accel.data.corpora.constituents import without_brackets
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.parsing.spans import OPTIONS as SPAN_OPTIONS
 from accel.search.options import check_search
@@ -16,7 +17,7 @@ from accel.trained.kinds import LABELLED_TREES, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError, check_number
 from accel.trained.processes import results
-from accel.trained.words import encode_words, joined, without_brackets
+from accel.trained.words import encode_words, joined
 from refimpl.trees import ActionType, Tree
 
 

@@ -18,7 +18,7 @@ from accel.autodiff.arrays import Array, host
 from accel.autodiff.seeds import mix
 from accel.cpu.support.tree_sampling import sample_trees
 from accel.data.batches.constituents import Encoded, assemble
-from accel.data.corpora.constituents import Constituent, constituents, tree_of
+from accel.data.corpora.constituents import Constituent, constituents, tree_of, without_brackets
 from accel.data.corpora.treebank import Reading, read_sentences, without_tags
 from accel.data.files.lines import read_word_lines
 from accel.data.vocabularies.affixes import affixes_of
@@ -27,7 +27,7 @@ from accel.trained.kinds import PROPOSALS, require
 from accel.trained.opening import Model
 from accel.trained.options import check_number
 from accel.trained.processes import results
-from accel.trained.words import as_in_trees, encode_words, without_brackets
+from accel.trained.words import as_in_trees, encode_words
 from refimpl.trees import Tree, words
 
 Parse = tuple[list[Constituent], float]  # a tree's constituents, and its log q

@@ -59,8 +59,10 @@ class Steps:
         self._tape, self._types = Tape(ops, recording=False), np.asarray(types)
         self._p = {name: constant(value) for name, value in parameters.items()}
         self._has_stack = config.model == "tg"
-        self._attentions = ("attention", "compose_attention") if config.distinct_attention else ("attention",)
-        self._groups = [self._heads_of(layer) for layer in range(config.n_layers)]
+        self._groups = [
+            {kind == "restricted": slice(heads.start, heads.stop) for kind, heads in config.kinds_of_heads(k).items()}
+            for k in range(config.n_layers)
+        ]  # of every layer, the heads that follow the STACK/COMPOSE rules (True), and the others (False)
         self._has_context = config.memory == "shift" or any(False in groups for groups in self._groups)
         self._tables = self._relative_tables()
         self._rows = Rows(self._tape.xp)  # keys and values
@@ -184,7 +186,7 @@ class Steps:
         """Return the attentions to compute: one for all positions, or two with separate parameters and positions."""
         places = {"compose_attention": slice(0, first), "attention": slice(first, None)}
         of_names = {name: [edges[name]] for name in edges}
-        if len(self._attentions) == 1:
+        if len(self.config.attentions) == 1:
             places, of_names = {"attention": slice(0, None)}, {"attention": list(edges.values())}
         jobs = []
         for name, parts in of_names.items():
@@ -196,12 +198,6 @@ class Steps:
             jobs.append((name, places[name], joint))
         return jobs
 
-    def _heads_of(self, layer: int) -> dict[bool, slice]:
-        """Return the heads of a layer that follow the STACK/COMPOSE rules (True), and the others (False)."""
-        n_heads, n_restricted = self.config.n_heads, self.config.restricted_heads(layer)
-        heads = {True: slice(0, n_restricted), False: slice(n_restricted, n_heads)}
-        return {restricted: group for restricted, group in heads.items() if group.start < group.stop}
-
     def _relative_tables(self) -> dict[str, Array]:
         """Return for every group of heads the keys of all relative positions [P, heads, D]."""
         config, ops, tables = self.config, self._tape.ops, {}
@@ -211,7 +207,7 @@ class Steps:
         if config.model == "tg" and config.positions == "depth":
             relative = sinusoids(ops, config.relative_max - config.relative_min + 1, d, dtype, config.relative_min)
         for layer, groups in enumerate(self._groups):
-            for name in self._attentions:
+            for name in config.attentions:
                 for restricted, heads in groups.items():
                     prefix = f"layers.{layer}.{name}"
                     table = self._split(linear(self._tape, self._p, f"{prefix}.relative",

@@ -68,11 +68,6 @@ def add_model_arguments(parser: argparse.ArgumentParser, size: str, others: tupl
     )
 
 
-def check_settings(options: argparse.Namespace, training: TrainingConfig) -> None:
-    """Raise ValueError if an option has an impossible value, before anything is read."""
-    configured_transformer(options, training, 1)
-
-
 def configured_transformer(
     options: argparse.Namespace, training: TrainingConfig, vocabulary_size: int, n_classes: int = 0
 ) -> tuple[Config, TrainingConfig]:

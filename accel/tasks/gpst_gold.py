@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -66,7 +67,7 @@ def measure_of(ops: ModuleType, model: Model, options: argparse.Namespace) -> Me
     sentences = [sentence.words for sentence in gold]
 
     def f1(parameters: dict[str, Any]) -> float:
-        now = Model(model.path, model.config, parameters, model.vocabulary, None, model.module)
+        now = replace(model, parameters=parameters)
         return score(gold, list(find_spans(ops, now, sentences, mode="inside")), options.preset).sentence_f1
 
     return Measure("f1", f1)

@@ -16,6 +16,7 @@ from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.tasks.numbers import at_least
 from accel.tasks.vocabulary import add_vocabulary, open_to_words, size_of, stored_vocabulary
 from accel.trained.opening import Model
+from accel.trained.options import typed
 
 FORMATS = ("plain", "wikitext", "file")
 MAX_TOKENS = 1024
@@ -55,7 +56,7 @@ def check_text(options: argparse.Namespace) -> None:
     if options.checkpoint is not None or options.vocabulary_from is not None:
         for name in ("vocabulary", "vocabulary_size", *(["vocabulary_from"] if options.checkpoint is not None else [])):
             if getattr(options, name) is not None:
-                raise ValueError(f"--{name.replace('_', '-')}: the vocabulary is that of {other}; leave it out")
+                raise ValueError(f"{typed(name)}: the vocabulary is that of {other}; leave it out")
 
 
 def vocabulary_of(options: argparse.Namespace, pretrained: Model | None) -> Vocabulary:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 
+from accel.search.beam import MOST_PENALTY
+
 MOST = 2**63 - 1
 """The greatest number that an array holds."""
 
@@ -33,23 +35,19 @@ def at_least(least: int) -> Callable[[str], int]:
     return whole_number
 
 
-def up_to(most: float) -> Callable[[str], float]:
-    """Return the type of numbers from 0 to `most`.
+def length_penalty(text: str) -> float:
+    """Return a length penalty: a number from 0 to `MOST_PENALTY`.
 
     Examples
     --------
-    >>> up_to(10)("nan")
+    >>> length_penalty("nan")
     Traceback (most recent call last):
     argparse.ArgumentTypeError: nan: a number from 0 to 10 is needed
     """
-
-    def number(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise ArgumentTypeError(f"{text}: a number is needed") from None
-        if not 0 <= value <= most:
-            raise ArgumentTypeError(f"{text}: a number from 0 to {most} is needed")
-        return value
-
-    return number
+    try:
+        value = float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text}: a number is needed") from None
+    if not 0 <= value <= MOST_PENALTY:
+        raise ArgumentTypeError(f"{text}: a number from 0 to {MOST_PENALTY} is needed")
+    return value

@@ -34,7 +34,6 @@ from accel.search.translations import translations as translate
 from accel.tasks.encoder_decoder import (
     TRAINING,
     add_model_arguments,
-    check_settings,
     configured_transformer,
     sequence_accuracy,
 )
@@ -150,7 +149,7 @@ def build_parallel(
     check: Callable[[argparse.Namespace], object] = read_test,
 ) -> Job:
     """Return the job of learning parallel files; source and target share one vocabulary. `check` reads the test."""
-    check_settings(options, recipe)
+    configured_transformer(options, recipe, 1)  # refuses impossible values before anything is read
     require_data(options)
     names = parallel_names(options)
     check(options)
@@ -186,8 +185,8 @@ def best_and_average(ops: ModuleType, model: Model, average: int | None = None) 
 
 
 def outputs_of(
-    ops: ModuleType, model: Model, write_all: Callable[[Model], list[list[str]]], average: int | None = None,
-    write: Path | None = None,
+    ops: ModuleType, model: Model, write_all: Callable[[Model], list[list[str]]], average: int | None,
+    write: Path | None,
 ) -> dict[str, list[list[str]]]:  # fmt: skip
     """Return the outputs of each model of `best_and_average` by name; those of the first one go to the file `write`.
 

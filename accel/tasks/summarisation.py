@@ -41,7 +41,7 @@ from accel.tasks.pairs import (
 )
 from accel.trained.kinds import CONTEXTS, can
 from accel.trained.opening import Model
-from accel.trained.options import OptionError
+from accel.trained.options import OptionError, typed
 from accel.training.checkpoint import read_state
 from accel.training.communicator import Communicator
 
@@ -81,8 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("summary_tokens", "where summaries are cut"),
         ("top_k", "hypotheses that each word of a summary is drawn from"),
     ):
-        option = f"--{name.replace('_', '-')}"
-        tuned.add_argument(option, type=at_least(1), metavar="N", help=f"{help_text} ({_OF_GPST[name]})")
+        tuned.add_argument(typed(name), type=at_least(1), metavar="N", help=f"{help_text} ({_OF_GPST[name]})")
 
 
 def _fields(text: str) -> list[str]:

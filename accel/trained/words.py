@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from accel.data.corpora.constituents import without_brackets
 from accel.data.corpora.treebank import DOCUMENT
 from accel.data.vocabularies.word_pieces import UNKNOWN_PIECE
 from accel.data.vocabularies.words import Words
@@ -118,15 +119,6 @@ def pieces_of(model: Model, words: Sequence[str]) -> list[list[int]]:
 def as_in_trees(model: Model, words: Iterable[str]) -> list[str]:
     """Return the words as a model of trees has seen them: with -LRB- and -RRB- for brackets within them."""
     return list(words) if model.reading is None else list(map(without_brackets, words))
-
-
-def without_brackets(word: str) -> str:
-    """Return a word with -LRB- and -RRB- for brackets within it, as in the Penn Treebank.
-
-    >>> without_brackets("(b)")
-    '-LRB-b-RRB-'
-    """
-    return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
 def before_sentence(model: Model) -> list[int]:

@@ -192,7 +192,7 @@ def load_settings(directory: Path) -> tuple[Reading | None, dict[str, Any]]:
         raise CheckpointError(f"{path}: not the settings of a run: {error}") from error
 
 
-def load_vocabulary(directory: Path, form: Any = Vocabulary) -> Any:
+def load_vocabulary(directory: Path, form: Any) -> Any:
     """Return the vocabulary of a run, an instance of the class `form`."""
     path = directory / VOCABULARY
     try:

@@ -44,7 +44,7 @@ from accel.training.run import (
 )
 from accel.training.schedule import restarts, stalled
 from accel.training.settings import TrainingConfig
-from accel.training.signals import Stopped, noted
+from accel.training.signals import Stopped, deferred
 from accel.training.step import NonFiniteLoss, divergence_named, make_step
 from accel.training.subnormals import as_zeros
 
@@ -100,8 +100,8 @@ def train(
     ----------
     ops : a backend
     model : a module of `accel.models`
-        Its `parameter_shapes`, `initialise`, `loss_and_grad` and `token_logps` are used. If it has `scores`, which also
-        returns whether each label is the most probable one, validations show the accuracy. If its losses have
+        Its `parameter_shapes`, `initialise`, `loss_and_grad`, and `scores` or `token_logps` are used. `scores` also
+        returns whether each label is the most probable one: with it, validations show the accuracy. If its losses have
         denominators other than the number of labels, its `counts` returns those of a batch by name.
     validation : function
         Returns the validation batches, the first of which has an empty memory; None: no validation.
@@ -196,7 +196,7 @@ def _train(
                 quiet=quiet,
             )
         ) as steps,
-        noted("" if quiet else STOPPING) as signals,
+        deferred("" if quiet else STOPPING) as signals,
     ):
         for _ in steps:
             batch = next(stream, None)

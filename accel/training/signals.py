@@ -21,7 +21,7 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def noted(notice: str) -> Iterator[list[int]]:
+def deferred(notice: str) -> Iterator[list[int]]:
     """Yield a list; a first Ctrl-C or SIGTERM is added to it, and `notice` written on stderr; a second raises Stopped.
 
     If the list is not empty at the end of the context, Stopped is raised there.

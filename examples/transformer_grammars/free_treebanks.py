@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from accel.data.corpora.treebank import Reading, read_treebank, tags
+from accel.data.corpora.sequences import read_treebank
+from accel.data.corpora.treebank import Reading, tags
 from accel.data.files.lines import find_file
 from accel.training.directory import write_text
 from examples.program import run_program

@@ -117,7 +117,7 @@ def _losses(out: Path, figures: Mapping[str, Any], models: Mapping[str, str], va
         losses = [(step, loss * events / n_words) for step, loss in read_losses(out / name)[1]]
         curves[title] = [(step, max(loss - figures["true_validation_loss"], LEAST)) for step, loss in losses]
     title, y_label = "Validation loss above that of the true grammar", "nats a word"
-    return draw_curves(curves, x_label="step", y_label=y_label, title=title, logarithmic=True)
+    return draw_curves(curves, y_label=y_label, title=title, logarithmic=True)
 
 
 def _attention(ops: ModuleType, out: Path) -> Picture:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from accel.data.corpora.treebank import Reading, read_treebank
+from accel.data.corpora.sequences import read_treebank
+from accel.data.corpora.treebank import Reading
 from accel.data.vocabularies.building import build
 from refimpl.trees import words
 

@@ -10,8 +10,7 @@ import pytest
 
 from accel.autodiff.arrays import host
 from accel.cuda import device
-from accel.data.batches.assemble import sequence_lengths
-from accel.data.batches.trees import Batch
+from accel.data.batches.assemble import Batch, sequence_lengths
 from accel.verify.arrays import to_numpy
 from accel.verify.cuda_host import cupy_array, launcher
 from refimpl.transformer_grammars.segments import segments

@@ -13,14 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accel.autodiff.arrays import host
-from accel.data.batches.constituents import (
-    assemble,
-    encode_bracketed,
-    n_batches,
-    parser_batches,
-    pieces_of,
-    span_number,
-)
+from accel.data.batches.constituents import assemble, encode_bracketed, n_batches, parser_batches, span_number
 from accel.data.corpora.constituents import Bracketed, bracketed, constituents, read_bracketed, tree_of
 from accel.data.corpora.treebank import Reading
 from accel.data.files.lines import LineError
@@ -99,8 +92,6 @@ def test_unknown_chains_are_counted_and_unknown_words_named() -> None:
     assert encoded[0].spans.tolist() == [5, 3] and encoded[0].labels.tolist() == [1, 0]
     with pytest.raises(LineError, match=r"file:1: the word 'zebra' is not in the closed vocabulary of 3"):
         encode_bracketed("file", sentences_of(Tree("S", ("zebra",))), vocabulary)
-    with pytest.raises(ValueError, match="an empty sentence"):
-        pieces_of(vocabulary, [])
 
 
 def test_a_batch_by_hand(backend: ModuleType) -> None:

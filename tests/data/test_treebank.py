@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from accel.data.corpora import treebank
+from accel.data.corpora.sequences import read_treebank
 from accel.data.corpora.treebank import (
     Corpus,
     Reading,
     encode_trees,
     load_corpus,
     read_sentences,
-    read_treebank,
 )
 from accel.data.files import encoded
 from accel.data.files.lines import LineError

@@ -41,7 +41,7 @@ def test_pictures_of_wide_words_show_all_they_say(tmp_path: Path) -> None:
         draw_distances(words, distances, spans, 1, "distances"),
         draw_parses(words, [("WIDE", i, j) for i, j in spans], {"a long name of a tree": spans}, "WWWWWW" * 20),
         draw_chart(words, np.full(13, 1 / 13), 2, "chart", "MMMM " * 40),
-        draw_curves({"MMMMMMMM": [(0, 2e-5), (1e6, 0.3)]}, x_label="x", y_label="y", title="curves", logarithmic=True),
+        draw_curves({"MMMMMMMM": [(0, 2e-5), (1e6, 0.3)]}, y_label="y", title="curves", logarithmic=True),
     ]
     page = tmp_path / "pictures.html"
     page.write_text("".join(f"<div>{svg(picture)}</div>" for picture in pictures), encoding="utf-8")

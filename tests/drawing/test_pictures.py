@@ -83,7 +83,7 @@ def test_svg_escapes_and_is_well_formed() -> None:
 
 def test_a_curve_of_one_point_is_a_mark() -> None:
     """A run with one validation has such a curve."""
-    picture = draw_curves({"a": [(1, 5.0), (2, 3.0)], "b": [(2, 4.0)]}, x_label="x", y_label="y", title="t")
+    picture = draw_curves({"a": [(1, 5.0), (2, 3.0)], "b": [(2, 4.0)]}, y_label="y", title="t")
     [mark] = [shape for shape in picture.shapes if isinstance(shape, Box)]
     [curve] = [shape for shape in picture.shapes if isinstance(shape, Line) and shape.width == 2.0]
     assert mark.x + mark.width / 2 == pytest.approx(curve.points[1][0])
@@ -91,7 +91,7 @@ def test_a_curve_of_one_point_is_a_mark() -> None:
 
 
 def test_curves_stay_inside() -> None:
-    labels = {"x_label": "x", "y_label": "y", "title": "t"}
+    labels = {"y_label": "y", "title": "t"}
     picture = draw_curves({"a": [(1, 5.0), (2, -3.0)], "a*": [(1, 7.0), (3, 0.0)], "b": [(0, 0.5)]}, **labels)
     ElementTree.fromstring(svg(picture))
     for shape in picture.shapes:
@@ -104,7 +104,7 @@ def test_curves_stay_inside() -> None:
 
 def test_curves_of_one_name_share_a_colour_and_a_place_in_the_legend() -> None:
     """The legend goes where fewer points are: below curves that rise, above curves that fall."""
-    labels = {"x_label": "x", "y_label": "y", "title": "t"}
+    labels = {"y_label": "y", "title": "t"}
     rising = [(float(k), float(k)) for k in range(9)]
     picture = draw_curves({"a": rising, "a*": rising, "a**": rising, "b": rising}, **labels)
     lines = [shape for shape in picture.shapes if isinstance(shape, Line) and len(shape.points) == 9]
@@ -118,7 +118,7 @@ def test_curves_of_one_name_share_a_colour_and_a_place_in_the_legend() -> None:
 
 def test_curves_of_one_colour_differ_by_their_dashes(tmp_path: Path) -> None:
     """Dashes are the same in the picture and in its legend, which stands beside the axes and has room for all names."""
-    labels = {"x_label": "x", "y_label": "y", "title": "t"}
+    labels = {"y_label": "y", "title": "t"}
     curves = {f"run {k}": [(0.0, float(k)), (5000.0, k + 1.0)] for k in range(20)}
     picture = draw_curves({**curves, "run 7*": curves["run 8"], "mark": [(1.0, 2.0)]}, **labels)
     lines = [shape for shape in picture.shapes if isinstance(shape, Line)]
@@ -139,7 +139,7 @@ def test_curves_of_one_colour_differ_by_their_dashes(tmp_path: Path) -> None:
 
 
 def test_a_logarithmic_axis_tells_small_values_apart() -> None:
-    labels = {"x_label": "x", "y_label": "y", "title": "t", "logarithmic": True}
+    labels = {"y_label": "y", "title": "t", "logarithmic": True}
     picture = draw_curves({"a": [(1, 4.0), (2, 0.02), (3, 0.01)]}, **labels)
     [(_, top), (_, low), (_, lowest)] = next(s.points for s in picture.shapes if isinstance(s, Line) and s.width == 2)
     assert (lowest - low) / (lowest - top) == pytest.approx(log(2) / log(400))

@@ -113,7 +113,7 @@ def test_masked_tokens_are_the_reference(monkeypatch: pytest.MonkeyPatch, activa
     ]
     masked = batch.labels >= 0
     expected = np.concatenate(rows)[masked, batch.labels[masked]]
-    np.testing.assert_allclose(albert.token_logps(CPU, config, p, batch)[0], expected, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(albert.scores(CPU, config, p, batch)[0], expected, rtol=1e-9, atol=1e-11)
     best = np.concatenate(rows)[masked].argmax(axis=1)
     for logits in (passes.LOGITS, 1, 2 * V):  # few at a time give the same
         monkeypatch.setattr(passes, "LOGITS", logits)
@@ -214,7 +214,7 @@ def test_configurations_that_cannot_be(change: dict[str, Any], words: str) -> No
 def test_too_long() -> None:
     config = config_of()
     with pytest.raises(ValueError, match="13 tokens, more than the model reads, 12"):
-        albert.token_logps(CPU, config, parameters_of(config), batch_of(config, [[2], [13]]))
+        albert.scores(CPU, config, parameters_of(config), batch_of(config, [[2], [13]]))
 
 
 @pytest.mark.parametrize("chart", ["paper", "released"])

@@ -41,7 +41,7 @@ def test_batched_is_the_reference(backend: ModuleType, gate: str, source_size: i
     parameters, batch = parameters_of(config), batch_of(LENGTHS)
     arrays = [backend.xp.asarray(x) for x in vars(batch).values() if isinstance(x, np.ndarray)]
     device_parameters = on_device(backend, parameters)
-    logp, _ = encoder_decoder.token_logps(backend, config, device_parameters, PairBatch(*arrays, batch.n_labels))
+    logp = encoder_decoder.scores(backend, config, device_parameters, PairBatch(*arrays, batch.n_labels))[0]
     expected = []
     for b in range(len(LENGTHS)):
         source = batch.source_ids[batch.source_offsets[b] : batch.source_offsets[b + 1]]
@@ -111,9 +111,9 @@ def test_smoothed_labels() -> None:
 def test_ragged_is_one_by_one(gate: str) -> None:
     config = config_of(gate)
     parameters = parameters_of(config)
-    together, _ = encoder_decoder.token_logps(CPU, config, parameters, batch_of(LENGTHS))
+    together = encoder_decoder.scores(CPU, config, parameters, batch_of(LENGTHS))[0]
     singles = [assemble_pairs([pair], CPU) for pair in pairs_of(LENGTHS)]
-    alone = [encoder_decoder.token_logps(CPU, config, parameters, single)[0] for single in singles]
+    alone = [encoder_decoder.scores(CPU, config, parameters, single)[0] for single in singles]
     np.testing.assert_allclose(together, np.concatenate(alone), rtol=1e-10)
 
 

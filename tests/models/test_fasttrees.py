@@ -194,7 +194,8 @@ def test_nothing_to_read_costs_nothing(backend: ModuleType) -> None:
         p, empty = on_device(backend, parameters_of(model, config)), toy(backend, [], 0, per_label)
         loss, gradients, _ = model.loss_and_grad(backend, config, p, empty)
         assert loss == 0.0 and not any(host(g).any() for g in gradients.values())
-        assert len(model.token_logps(backend, config, p, empty)[0]) == 0
+        score = getattr(model, "scores", language_model.token_logps)
+        assert len(score(backend, config, p, empty)[0]) == 0
 
 
 def test_a_state_of_other_sequences_is_refused(backend: ModuleType) -> None:

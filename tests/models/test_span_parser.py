@@ -104,7 +104,6 @@ def test_scores_and_probabilities_are_the_equations(backend: ModuleType) -> None
         close(host(logqs)[b], exact.tree_score(scores, tree) - exact.span_logz(scores))
         assert bool(right[b]) == (set(exact.best_trees(scores, 1)[0][1]) == set(tree))
     assert begin == len(computed)
-    close(span_parser.token_logps(backend, config, device_parameters, batch)[0], host(logqs))
 
 
 def test_the_best_tree_is_recognised() -> None:
@@ -138,7 +137,7 @@ def test_gradients(rate: float, n_tags: int) -> None:
     unused = {name for name, g in gradients.items() if not np.abs(g).max() > 0}
     assert unused <= {f"layer.{k}.attention.key_bias" for k in range(2)}  # added to all keys of a query
     if not rate:
-        close(loss, -span_parser.token_logps(CPU, config, parameters, batch)[0].sum())
+        close(loss, -span_parser.scores(CPU, config, parameters, batch)[0].sum())
 
 
 def test_tags_are_learned_beside_the_trees() -> None:
@@ -150,10 +149,10 @@ def test_tags_are_learned_beside_the_trees() -> None:
     logps = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     rows = np.flatnonzero(batch.tags >= 0)
     assert len(rows) == sum(len(words) - 1 for words, _ in SENTENCES)
-    of_trees = span_parser.token_logps(CPU, config, p, batch)[0]
+    of_trees = span_parser.scores(CPU, config, p, batch)[0]
     loss = span_parser.loss_and_grad(CPU, config, p, batch)[0]
     close(loss, -of_trees.sum() - logps[rows, batch.tags[rows]].sum())
-    close(of_trees, span_parser.token_logps(CPU, config_of(), p, batch_of(0, 1, 2, 3))[0])
+    close(of_trees, span_parser.scores(CPU, config_of(), p, batch_of(0, 1, 2, 3))[0])
 
 
 @pytest.mark.parametrize("n_tags", [0, 2])
@@ -172,8 +171,8 @@ def test_gradients_of_all_backends(backend: ModuleType, n_tags: int) -> None:
 def test_a_sentence_does_not_see_those_beside_it() -> None:
     config = config_of()
     parameters = parameters_of(config)
-    together, _ = span_parser.token_logps(CPU, config, parameters, batch_of(2, 0, 1, 3))
-    alone = [span_parser.token_logps(CPU, config, parameters, batch_of(b))[0][0] for b in (2, 0, 1, 3)]
+    together = span_parser.scores(CPU, config, parameters, batch_of(2, 0, 1, 3))[0]
+    alone = [span_parser.scores(CPU, config, parameters, batch_of(b))[0][0] for b in (2, 0, 1, 3)]
     close(together, alone)
 
 
@@ -182,7 +181,6 @@ def test_no_sentences_no_loss() -> None:
     parameters, batch = parameters_of(config), batch_of()
     loss, gradients, _ = span_parser.loss_and_grad(CPU, config, parameters, batch)
     assert loss == 0.0 and not any(np.abs(g).max() for g in gradients.values())
-    assert len(span_parser.token_logps(CPU, config, parameters, batch)[0]) == 0
     assert [len(x) for x in span_parser.scores(CPU, config, parameters, batch)] == [0, 0, 0]
 
 

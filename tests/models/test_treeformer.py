@@ -77,7 +77,7 @@ def test_batched_is_the_reference(variant: str, layers: int) -> None:
     """The log-probability of every label is the reference's for that pair alone, also with a deeper encoder."""
     config = config_of(variant, n_encoder_layers=layers)
     parameters, batch = parameters_of(config), batch_of(LENGTHS)
-    logp, _ = encoder_decoder.token_logps(CPU, config, parameters, batch)
+    logp = encoder_decoder.scores(CPU, config, parameters, batch)[0]
     expected: list[float] = []
     for b in range(len(LENGTHS)):
         source = batch.source_ids[batch.source_offsets[b] : batch.source_offsets[b + 1]]
@@ -137,9 +137,9 @@ def test_dropout_of_the_released_block(variant: str) -> None:
 def test_ragged_is_one_by_one(variant: str) -> None:
     config = config_of(variant)
     parameters = parameters_of(config)
-    together, _ = encoder_decoder.token_logps(CPU, config, parameters, batch_of(LENGTHS))
+    together = encoder_decoder.scores(CPU, config, parameters, batch_of(LENGTHS))[0]
     singles = [assemble_pairs([pair], CPU) for pair in pairs_of(LENGTHS)]
-    alone = [encoder_decoder.token_logps(CPU, config, parameters, single)[0] for single in singles]
+    alone = [encoder_decoder.scores(CPU, config, parameters, single)[0] for single in singles]
     np.testing.assert_allclose(together, np.concatenate(alone), rtol=1e-10)
 
 
@@ -200,7 +200,7 @@ def test_post_norm_is_the_reference(layers: int) -> None:
     form = {"norm": "post", "attention_bias": True, "output_bias": False, "n_layers": layers}
     config = config_of("released", **form)
     parameters, batch = parameters_of(config), batch_of(LENGTHS)
-    logp, _ = encoder_decoder.token_logps(CPU, config, parameters, batch)
+    logp = encoder_decoder.scores(CPU, config, parameters, batch)[0]
     expected: list[float] = []
     for b in range(len(LENGTHS)):
         source = batch.source_ids[batch.source_offsets[b] : batch.source_offsets[b + 1]]

@@ -77,7 +77,7 @@ def test_recurrent_layers(kind: str, form: str) -> None:
 
     def run(tape: Tape, v: dict[str, Variable]) -> list[Variable]:
         values = {f"cells.{name}": value for name, value in v.items()}
-        h, _, *rest = stack.run_stack(tape, layer.config, values, v["x"], OFFSETS, None, DropoutSites(None))
+        h, *rest = stack.run_stack(tape, layer.config, values, v["x"], OFFSETS, None, DropoutSites(None))
         extras.extend(rest)
         return [h]
 

@@ -100,7 +100,7 @@ def test_the_first_best_parameters_come_with_a_checkpoint(tmp_path: Path, monkey
 
 
 def test_a_signal_after_the_last_look_is_not_lost() -> None:
-    with pytest.raises(Stopped, match="^interrupted$"), signals.noted(""):
+    with pytest.raises(Stopped, match="^interrupted$"), signals.deferred(""):
         os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -108,7 +108,7 @@ def test_signals_that_are_ignored_stay_ignored() -> None:
     """A process that a shell starts in the background ignores signals."""
     former = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with signals.noted("") as numbers:
+        with signals.deferred("") as numbers:
             os.kill(os.getpid(), signal.SIGINT)
             assert not numbers
     finally:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import accel
-from accel.data.corpora.treebank import encode_trees, read_treebank
+from accel.data.corpora.sequences import read_treebank
+from accel.data.corpora.treebank import encode_trees
 from accel.data.vocabularies.building import build
 from accel.scoring.trees import tree_logps
 from accel.trained.ensembles import check_ensemble

@@ -90,13 +90,6 @@ def span_number(n: int, i: Any, j: Any) -> Any:
     return (j - i) * n - (j - i) * (j - i - 1) // 2 + i
 
 
-def pieces_of(vocabulary: Vocabulary, words: Sequence[str]) -> list[list[int]]:
-    """Return the ids of the pieces of every word; ValueError if there are no words."""
-    if not words:
-        raise ValueError("an empty sentence")
-    return [vocabulary.encode_words([word]) for word in words]
-
-
 def encode_bracketed(
     path: str | Path, sentences: Iterable[Bracketed], vocabulary: Vocabulary, tags: Sequence[str] = ()
 ) -> tuple[list[Encoded], int]:
@@ -117,7 +110,7 @@ def encode_bracketed(
             unreachable += 1
             continue
         with errors_at(path, line):
-            pieces = pieces_of(vocabulary, sentence)
+            pieces = [vocabulary.encode_words([word]) for word in sentence]
         spans = np.array([span_number(len(sentence), i, j) for _, i, j in constituents], np.int32)
         labels = np.array([numbers[chain] for chain, _, _ in constituents], np.int32)
         tag_ids = [tag_numbers.get(tag, -1) for tag in of_words or ()] if tags else None

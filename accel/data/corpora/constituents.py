@@ -42,6 +42,15 @@ def constituents(tree: Tree) -> list[Constituent]:
     return chains
 
 
+def without_brackets(word: str) -> str:
+    """Return a word with -LRB- and -RRB- for brackets within it, as in the Penn Treebank.
+
+    >>> without_brackets("(b)")
+    '-LRB-b-RRB-'
+    """
+    return word.replace("(", "-LRB-").replace(")", "-RRB-")
+
+
 def tree_of(chains: Iterable[Constituent], sentence: Sequence[str]) -> Tree:
     """Return the tree with these constituents, in any order, over the words: the inverse of `constituents`.
 
@@ -58,7 +67,7 @@ def tree_of(chains: Iterable[Constituent], sentence: Sequence[str]) -> Tree:
     begins: list[int] = []  # the first word of each child
     agenda = sorted(chains, key=lambda x: (x[2], -x[1]), reverse=True)
     for position, word in enumerate(sentence):
-        children.append(word.replace("(", "-LRB-").replace(")", "-RRB-"))
+        children.append(without_brackets(word))
         begins.append(position)
         while agenda and agenda[-1][2] == position:
             chain, first, _ = agenda.pop()

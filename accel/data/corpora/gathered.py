@@ -16,8 +16,8 @@ from tempfile import mkstemp
 from typing import Any, NamedTuple
 from weakref import finalize
 
-from accel.data.corpora.proposals import ProposalFile, Proposals, Stream, counts_of, read_single, stream_proposals
-from accel.data.corpora.sequences import GIVEN, Trees, read_given
+from accel.data.corpora.proposals import ProposalFile, Proposals, Stream, counts_of, stream_proposals
+from accel.data.corpora.sequences import GIVEN, Trees, read_given, read_whole
 from accel.data.corpora.treebank import Reading, Sentence, read_sentences
 from accel.data.files.lines import LineError, place, read_lines, read_once
 from refimpl.trees import Tree, words
@@ -75,7 +75,7 @@ def given_proposals(
 ) -> Sentences:
     """Return sentences whose only proposals are `trees`, or whose proposals are given: from a file or from memory.
 
-    For a file of proposals, `of_file` are the options of `gather`. For a file of trees, `read_single` fills `left_out`.
+    For a file of proposals, `of_file` are the options of `gather`. For a file of trees, `read_whole` fills `left_out`.
     """
     if isinstance(proposals, Path):
         stream = partial(stream_proposals, proposals, reading, numbered=of_file.get("numbered", False))
@@ -83,7 +83,7 @@ def given_proposals(
     if proposals is not None and reading.documents != "none":
         raise ValueError("proposals: the model reads documents: give a file of proposals, with gold or documents")
     if isinstance(trees, Path):
-        groups = read_single(trees, reading, left_out)
+        groups = [[sentence] for sentence in read_whole(trees, reading, left_out)]
     elif trees is not None:
         groups = [[sentence] for sentence in read_given(trees, reading)]
     else:
@@ -106,7 +106,7 @@ def _different(number: int, group: Trees, reading: Reading) -> list[Sentence]:
     return list({sentence.tree: sentence for sentence in sentences}.values())
 
 
-def read_documents(path: str | Path) -> list[int]:
+def read_document_sizes(path: str | Path) -> list[int]:
     """Return the number of sentences of each document, from a file with one number per line.
 
     Raises
@@ -161,7 +161,7 @@ def gather(
     gold_sentences = [] if gold is None else list(read_sentences(gold, replace(reading, drop_preterminals=False)))
     sizes = None
     if documents is not None:
-        sizes = read_documents(documents)
+        sizes = read_document_sizes(documents)
     elif gold_sentences and reading.documents != "none":
         sizes = [len(list(group)) for _, group in groupby(gold_sentences, key=lambda sentence: sentence.document)]
     if reading.documents != "none" and sizes is None:

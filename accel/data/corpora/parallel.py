@@ -21,7 +21,7 @@ PARTS = {
 _PACKED = (".gz", ".xz")
 
 
-def parallel_files(folder: str | Path) -> dict[str, set[str]]:
+def _ends_of_stems(folder: str | Path) -> dict[str, set[str]]:
     """Return the stems of a folder or an archive that have two endings or more, with these endings."""
     return {stem: ends for stem, ends in _endings(folder).items() if len(ends) > 1}
 
@@ -50,7 +50,7 @@ def find_ends(folder: str | Path, source: str | None, target: str | None) -> tup
     """
     if source and target:
         return source, target
-    files = parallel_files(folder)
+    files = _ends_of_stems(folder)
     if not files:
         raise ValueError(f"{folder}: no files with the same name and two endings, such as train.en and train.de")
     ends = sorted(set.union(*files.values()))

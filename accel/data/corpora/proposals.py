@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby, repeat
 from pathlib import Path
 
-from accel.data.corpora.sequences import read_whole
 from accel.data.corpora.treebank import Reading, Sentence, read_sentences
 from accel.data.files.lines import LineError, place
 from refimpl.trees import words
@@ -97,11 +96,3 @@ def stream_proposals(
             last = number - 1
         last += 1
         yield list(different.values())
-
-
-def read_single(path: str | Path, reading: Reading, left_out: list[int] | None = None) -> list[list[Sentence]]:
-    """Return the trees of a treebank, each the only proposal of its sentence or document.
-
-    The lines of the trees that are left out go into `left_out`.
-    """
-    return [[sentence] for sentence in read_whole(path, reading, left_out)]

@@ -35,6 +35,11 @@ def read_whole(path: str | Path, reading: Reading, left_out: list[int] | None = 
             yield Sentence(Tree(DOCUMENT, tuple(s.tree for s in sentences)), sentences[0].line, number)
 
 
+def read_treebank(path: str | Path, reading: Reading = Reading()) -> Iterator[Tree]:  # noqa: B008 (frozen)
+    """Yield the trees of a file, sentences or documents; raises as `read_sentences` does."""
+    return (sentence.tree for sentence in read_whole(path, reading))
+
+
 def encode_sentences(path: str | Path, sentences: list[Sentence], vocabulary: Vocabulary) -> Corpus:
     """Return the corpus of sentences read from `path`.
 

@@ -207,13 +207,6 @@ def survey(path: str | Path, reading: Reading, count: int = 1000) -> Survey:
     return Survey(n_tagged / n_words, "-NONE-" in labels, has_function_tags)
 
 
-def read_treebank(path: str | Path, reading: Reading = Reading()) -> Iterator[Tree]:  # noqa: B008 (frozen)
-    """Yield the trees of a file, sentences or documents; raises as `read_sentences` does."""
-    for _, sentences in groupby(read_sentences(path, reading), key=lambda s: s.document):
-        trees = tuple(sentence.tree for sentence in sentences)
-        yield trees[0] if reading.documents == "none" else Tree(DOCUMENT, trees)
-
-
 def encode_trees(trees: Iterable[Tree], vocabulary: Vocabulary, before: Sequence[int] = ()) -> Corpus:
     """Return a corpus of trees in memory, each with the action ids `before` in front of its own."""
     trees = list(trees)

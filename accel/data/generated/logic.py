@@ -12,7 +12,6 @@ or more. `python -m accel.data.generated.logic --out DIR --samples 500000 --seed
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from errno import EEXIST
 from itertools import chain, islice
@@ -270,4 +269,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -29,23 +29,15 @@ from accel.autodiff.layers import (
 from accel.autodiff.recomputation import recomputed
 from accel.autodiff.variables import Variable
 from accel.models.albert.config import KINDS, SIZES, Config, initialise, parameter_shapes
-from accel.models.passes import Forward, Pass, differentiated, judged, most_probable, negative_sum, scored, scoring
+from accel.models.passes import Forward, Pass, differentiated, judged, most_probable, negative_sum, scoring
 from accel.models.treeformer import chart
 
 NAME = "albert"  # in checkpoints
 
-__all__ = [
-    "KINDS", "SIZES", "Config", "class_logits", "encode", "initialise", "loss_and_grad", "parameter_shapes", "scores",
-    "token_logps",
-]  # fmt: skip
+__all__ = ["KINDS", "SIZES", "Config", "class_logits", "initialise", "loss_and_grad", "parameter_shapes", "scores"]
 
 EPSILON = 1e-5
 """The epsilon of the backends' LayerNorm."""
-
-
-def encode(ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any) -> Array:
-    """Return the vector of every token [N, d]: sequence by sequence, the sentences of a pair one after the other."""
-    return _encode(scoring(ops, config, parameters), _layout(ops, config, batch)).value
 
 
 def class_logits(ops: ModuleType, config: Config, parameters: Mapping[str, Array], batch: Any) -> Array:
@@ -84,6 +76,7 @@ def _layout(ops: ModuleType, config: Config, batch: Any) -> _Layout:
 
 
 def _encode(f: Pass, layout: _Layout) -> Variable:
+    """Return the vector of every token [N, d]: sequence by sequence, the sentences of a pair one after the other."""
     tape, p, config = f.tape, f.p, f.config
     if layout.longest > config.n_positions:
         raise ValueError(f"a sequence of {layout.longest} tokens, more than the model reads, {config.n_positions}")
@@ -155,10 +148,6 @@ def _learn(f: Pass, batch: Any, memory: list[Array] | None) -> Forward:
     return negative_sum(f, _gains(f, batch))
 
 
-def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array, list[Array]]:
-    return _gains(f, batch).value, []
-
-
 def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
     """Return the terms of the loss, and whether each label is the most probable one; always False for scores."""
     xp = f.tape.xp
@@ -174,5 +163,4 @@ def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
 
 
 loss_and_grad = differentiated(_learn)
-token_logps = scored(_token_logps)
 scores = judged(_judge)

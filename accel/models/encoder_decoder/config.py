@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from accel.models.checks import FLAG, RATE, at_least, check, check_width, chunk_size, one_of, refusal
+from accel.models.shapes import Shapes, linear_shapes, norm_shapes
 
 GATES = ("none", "positionwise", "causal")
 GATE_CONVOLUTIONS = ("shared", "own")
@@ -77,10 +78,10 @@ SIZES = {
 """Tensor2Tensor's transformer_tiny and transformer_base, and fairseq's transformer_iwslt_de_en."""
 
 
-def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+def parameter_shapes(config: Config) -> Shapes:
     """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
     v, d = config.vocabulary_size, config.d_model
-    shapes: dict[str, tuple[int, ...]] = {"embedding": (v, d)}
+    shapes: Shapes = {"embedding": (v, d)}
     if config.n_classes:
         shapes |= {"classes": (config.n_classes, d), "classes_bias": (config.n_classes,)}
     elif config.output_bias:
@@ -91,26 +92,25 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
         for k in range(config.layers(side)):
             shapes |= {f"{side}.{k}.{name}": shape for name, shape in _layer_shapes(config, side).items()}
         if config.norm == "pre":
-            shapes |= {f"{side}.norm.scale": (d,), f"{side}.norm.bias": (d,)}
+            shapes |= norm_shapes(f"{side}.norm", d)
     return shapes | {f"chart.{name}": shape for name, shape in chart_shapes(config).items()}
 
 
-def _layer_shapes(config: Config, side: str) -> dict[str, tuple[int, ...]]:
+def _layer_shapes(config: Config, side: str) -> Shapes:
     d, f, n = config.d_model, config.d_ff, config.d_model // config.chunk_size
-    shapes: dict[str, tuple[int, ...]] = {}
+    shapes: Shapes = {}
     for attention in ("attention", "cross_attention") if side == "decoder" else ("attention",):
         shapes |= {f"{attention}.{name}": (d, d) for name in ("query", "key", "value", "output")}
         if config.attention_bias:
             shapes |= {f"{attention}.{name}_bias": (d,) for name in ("query", "key", "value", "output")}
-        shapes |= {f"{attention}_norm.scale": (d,), f"{attention}_norm.bias": (d,)}
+        shapes |= norm_shapes(f"{attention}_norm", d)
     for part in gate_convolutions(config):
         shapes |= {f"gate.{part}conv.weight": (d, d, config.kernel_size), f"gate.{part}conv.bias": (d,)}
     if config.gate != "none":
         for name, rows in (("a", n), ("b", n), ("f", d)):
             shapes |= {f"gate.{name}.weight": (rows, d), f"gate.{name}.bias": (rows,)}
-    shapes |= {"feed_forward.in": (d, f), "feed_forward.in_bias": (f,)}
-    shapes |= {"feed_forward.out": (f, d), "feed_forward.out_bias": (d,)}
-    return shapes | {"feed_forward_norm.scale": (d,), "feed_forward_norm.bias": (d,)}
+    shapes |= linear_shapes("feed_forward.in", d, f) | linear_shapes("feed_forward.out", f, d)
+    return shapes | norm_shapes("feed_forward_norm", d)
 
 
 def gate_convolutions(config: Config) -> list[str]:
@@ -119,19 +119,20 @@ def gate_convolutions(config: Config) -> list[str]:
     return [] if config.gate != "causal" else prefixes if config.gate_convolutions == "own" else [""]
 
 
-def chart_shapes(config: Any) -> dict[str, tuple[int, ...]]:
+def chart_shapes(config: Any) -> Shapes:
     """Return the name and the shape of every parameter of the chart above an encoder with this configuration."""
     d, f = config.d_model, config.d_ff
     if config.chart == "none":
         return {}
-    shapes: dict[str, tuple[int, ...]] = {"w": (d,), "compose": (2 * d, d)}
+    shapes: Shapes = {"w": (d,), "compose": (2 * d, d)}
     if config.chart == "paper":
         return shapes | {"key": (d, d), "query": (d, d)}
-    shapes |= {f"norm_{k}.{name}": (d,) for k in (1, 2, 3) for name in ("scale", "bias")} | {"compose_bias": (d,)}
+    for k in (1, 2, 3):
+        shapes |= norm_shapes(f"norm_{k}", d)
+    shapes["compose_bias"] = (d,)
     for name in ("query", "key", "value", "output"):
-        shapes |= {f"attention.{name}": (d, d), f"attention.{name}_bias": (d,)}
-    shapes |= {"feed_forward.in": (d, f), "feed_forward.in_bias": (f,)}
-    return shapes | {"feed_forward.out": (f, d), "feed_forward.out_bias": (d,)}
+        shapes |= linear_shapes(f"attention.{name}", d, d)
+    return shapes | linear_shapes("feed_forward.in", d, f) | linear_shapes("feed_forward.out", f, d)
 
 
 def initialise(config: Config, seed: int) -> dict[str, np.ndarray]:

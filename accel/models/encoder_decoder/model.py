@@ -40,14 +40,14 @@ from accel.models.encoder_decoder.config import (
     initialise,
     parameter_shapes,
 )
-from accel.models.passes import Forward, Pass, differentiated, judged, most_probable, negative_sum, scored, scoring
+from accel.models.passes import Forward, Pass, differentiated, judged, most_probable, negative_sum, scoring
 from accel.models.treeformer import chart
 
 NAME = "encoder_decoder"  # in checkpoints
 
 __all__ = [
     "GATES", "SIZES", "Config", "Past", "chart_weights", "continue_sequences", "encode", "initialise", "loss_and_grad",
-    "parameter_shapes", "scores", "token_logps",
+    "parameter_shapes", "scores",
 ]  # fmt: skip
 
 
@@ -287,10 +287,5 @@ def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
     return logp, most_probable(f.tape.xp, h.value, table.value, bias.value) == batch.labels
 
 
-def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array, list[Array]]:
-    return cross_entropy(f.tape, *_last_layer(_with(f), batch), batch.labels).value, []
-
-
 loss_and_grad = differentiated(_learn)
-token_logps = scored(_token_logps)
 scores = judged(_judge)

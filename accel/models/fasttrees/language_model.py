@@ -124,7 +124,7 @@ def distances(ops: ModuleType, config: Config, parameters: Mapping[str, Array], 
     """Return the distances of every word in every layer, [layers, N]; [0, N] for LSTM, which has none."""
     f = scoring(ops, config, parameters)
     x = embedding(f.tape, f.p["embedding"], ops.xp.asarray(ids, dtype=np.int32))
-    return fasttrees.run_stack(f.tape, config.stack, f.p, x, offsets, None, f.sites)[3]
+    return fasttrees.run_stack(f.tape, config.stack, f.p, x, offsets, None, f.sites)[2]
 
 
 def _no_state(ops: ModuleType, config: Config, parameters: Mapping[str, Array]) -> list[Array]:
@@ -141,7 +141,7 @@ def _forward(f: Pass, batch: Any, state: list[Array] | None) -> tuple[Variable, 
     x = embedding(tape, p["embedding"], batch.ids)
     x = word_dropout(tape, x, batch.ids, config.vocabulary_size, config.embedding_dropout, sites)
     x = locked_dropout(tape, x, batch.offsets, config.input_dropout, sites)
-    h, _, state, _ = fasttrees.run_stack(tape, config.stack, p, x, batch.offsets, state, sites)
+    h, state, _ = fasttrees.run_stack(tape, config.stack, p, x, batch.offsets, state, sites)
     output = locked_dropout(tape, h, batch.offsets, config.output_dropout, sites)
     return cross_entropy(tape, output, p["embedding"], p["output_bias"], batch.labels), h, state
 

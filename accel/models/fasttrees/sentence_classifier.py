@@ -22,7 +22,7 @@ from accel.autodiff.variables import Variable
 from accel.models.checks import FLAG, POSITIVE, RATE, at_least, check, one_of, refusal
 from accel.models.fasttrees import stack as fasttrees
 from accel.models.fasttrees.stack import StackConfig
-from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
+from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scoring
 
 NAME = "sentence_classifier"  # in checkpoints
 POOLS, ACTIVATIONS = ("last", "max"), ("elu", "relu")
@@ -160,7 +160,7 @@ def _states(f: Pass, ids: Array, offsets: Array) -> tuple[Variable, Array]:
     else:
         x = dropout(tape, embedding(tape, p["embedding"], ids), config.dropout, sites)
         x = project(tape, p, "projection", x) if config.projection_size else x
-    h, _, _, distances = fasttrees.run_stack(tape, config.stack, p, x, offsets, None, sites)
+    h, _, distances = fasttrees.run_stack(tape, config.stack, p, x, offsets, None, sites)
     return h, distances
 
 
@@ -215,5 +215,4 @@ def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
 
 
 loss_and_grad = differentiated(_learn)
-token_logps = scored(lambda f, batch, memory: (_logps(f, _hidden(f, batch), batch.labels).value, []))
 scores = judged(_judge)

@@ -142,8 +142,8 @@ def run_stack(
     offsets: Array,
     state: Sequence[Array] | None,
     sites: DropoutSites,
-) -> tuple[Variable, list[Variable], list[Array], Array]:
-    """Return the last layer's outputs, those of all layers, the next state, and the distances [layers, N].
+) -> tuple[Variable, list[Array], Array]:
+    """Return the last layer's outputs, the next state, and the distances [layers, N].
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def run_stack(
     if config.kind == "conv_fasttrees":
         owner = xp.searchsorted(offsets, xp.arange(len(x.value)), side="right") - 1
     f = Pass(tape, config, p, sites)
-    outputs, distances = [], []
+    distances = []
     for layer in range(len(config.hidden_sizes)):
         h0 = None if config.kind == "faster_fasttrees" else next(rows)
         c0 = next(rows)
@@ -173,9 +173,8 @@ def run_stack(
         x, (h, c, distance), window = recomputed(_layer, f, layer, x, offsets, owner, h0, c0, window)
         next_state += _last_rows(tape, [c] if h0 is None else [h, c], offsets)
         next_state += [] if window is None else [window]
-        outputs.append(x)
         distances += [distance[:, 0]] if config.kind != "lstm" else []
-    return x, outputs, next_state, xp.stack(distances) if distances else xp.zeros((0, len(x.value)), x.value.dtype)
+    return x, next_state, xp.stack(distances) if distances else xp.zeros((0, len(x.value)), x.value.dtype)
 
 
 def _last_rows(tape: Tape, arrays: list[Array], offsets: Array) -> list[Array]:

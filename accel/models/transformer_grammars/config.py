@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accel.models.checks import FLAG, RATE, WHOLE, at_least, check, check_width, one_of, refusal
+from accel.models.shapes import Shapes, linear_shapes, norm_shapes
 
 MODELS = ("tg", "txl_cc", "txl_terminals")
 
@@ -97,13 +98,10 @@ class Config:
         return ("attention", "compose_attention") if self.distinct_attention else ("attention",)
 
 
-def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+def parameter_shapes(config: Config) -> Shapes:
     """Return the name and the shape of every parameter, in the order in which a flat vector holds them."""
     d, f = config.d_model, config.d_ff
-    shapes: dict[str, tuple[int, ...]] = {
-        "embedding": (config.vocabulary_size, d),
-        "output_bias": (config.vocabulary_size,),
-    }
+    shapes: Shapes = {"embedding": (config.vocabulary_size, d), "output_bias": (config.vocabulary_size,)}
     for layer in range(config.n_layers):
         name = f"layers.{layer}."
         for attention in config.attentions:
@@ -111,12 +109,10 @@ def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
                 shapes[f"{name}{attention}.{weight}"] = (d, d)
             for bias in ("content_bias", "position_bias"):
                 shapes[f"{name}{attention}.{bias}"] = (config.n_heads, config.d_head)
-            shapes[f"{name}{attention}.output"] = (d, d)
-            shapes[f"{name}{attention}.output_bias"] = (d,)
-        shapes |= {f"{name}attention_norm.scale": (d,), f"{name}attention_norm.bias": (d,)}
-        shapes |= {f"{name}feed_forward.in": (d, f), f"{name}feed_forward.in_bias": (f,)}
-        shapes |= {f"{name}feed_forward.out": (f, d), f"{name}feed_forward.out_bias": (d,)}
-        shapes |= {f"{name}feed_forward_norm.scale": (d,), f"{name}feed_forward_norm.bias": (d,)}
+            shapes |= linear_shapes(f"{name}{attention}.output", d, d)
+        shapes |= norm_shapes(f"{name}attention_norm", d)
+        shapes |= linear_shapes(f"{name}feed_forward.in", d, f) | linear_shapes(f"{name}feed_forward.out", f, d)
+        shapes |= norm_shapes(f"{name}feed_forward_norm", d)
     return shapes
 
 

@@ -21,7 +21,7 @@ from accel.autodiff.tape import Tape
 from accel.autodiff.variables import Variable, constant
 from accel.data.batches.constituents import span_number
 from accel.models.checks import RATE, at_least, check, check_width, one_of, refusal
-from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scored, scoring
+from accel.models.passes import Forward, Pass, differentiated, judged, negative_sum, scoring
 from accel.models.shapes import Shapes, linear_shapes, norm_shapes
 from accel.models.transformer_grammars.span_encoder import ENCODERS, encoded, encoder_shapes
 
@@ -177,10 +177,5 @@ def _judge(f: Pass, batch: Any) -> tuple[Array, Array]:
     return logqs, f.tape.xp.asarray(_are_best(f.tape.ops, scores.value, batch))
 
 
-def _token_logps(f: Pass, batch: Any, memory: list[Array] | None) -> tuple[Array, list[Array]]:
-    return _gold_logqs(f.tape, constant(_scores(f, batch, _vectors(f, batch)).value), batch).value, []
-
-
 loss_and_grad = differentiated(_learn)
-token_logps = scored(_token_logps)
 scores = judged(_judge)
