@@ -96,7 +96,7 @@ from accel.cuda.support.factors import factor, factors, narrowed_once
 from accel.cuda.support.graphs import Inputs, captured, free_graph_memory, graph_bytes, padded_size, wants_graphs
 from accel.cuda.support.known import noted, place_of, sent
 from accel.cuda.support.seeds import in_memory as seeds_in_memory
-from accel.cuda.support.streams import own_stream, received
+from accel.cuda.support.streams import current_gpu, own_stream, received
 from accel.cuda.support.tile_sizes import tiles
 from accel.cuda.weighted_sum import weighted_sum, weighted_sum_vjp
 

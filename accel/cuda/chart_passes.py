@@ -67,7 +67,7 @@ def _launch(kernel: str, columns: int, chart: Chart, args: tuple[Any, ...], like
     """Run a kernel in tiles that suit a step of mean size, in as many blocks as run at once, or as there are tiles."""
     assert chart.bounds is not None
     rows, steps = max(2 * len(chart.left), chart.n_nodes), max(1, chart.bounds.shape[1] - 1)
-    part = tiles_of(-(-rows // steps), like.dtype)[1]
+    part = tiles_of(-(-rows // steps), like.dtype, columns)[1]
     size = TILE_BYTES // part
     grid = (min(device.multiprocessors(), -(-rows * like.itemsize // size)),)
     settings = {"chunks": part, "shared": columns * size, "cooperative": True}

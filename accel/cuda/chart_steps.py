@@ -90,6 +90,6 @@ def _seeds(chart: Chart, step: Step, weights: Weights, mixing: bool) -> tuple[Ar
 
 
 def _launch(kernel: str, step: Step, columns: int, args: tuple[Any, ...], like: Array, passes: int = 1) -> None:
-    count, part = layers.tiles_of(step.end - step.begin, like.dtype)
+    count, part = layers.tiles_of(step.end - step.begin, like.dtype, columns)
     shared = columns * TILE_BYTES // part
     device.launch("charts", kernel, (count, passes), (32, WARPS), args, like.dtype, chunks=part, shared=shared)

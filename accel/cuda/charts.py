@@ -19,7 +19,7 @@ import numpy as np
 from accel.cuda import chart_passes, chart_steps, device, forms
 from accel.cuda import pair_layers as layers
 from accel.cuda.device import Array
-from accel.cuda.pair_layers import TILE_BYTES, Drop, RowGradients, Saved, Weights
+from accel.cuda.pair_layers import PARTS, TILE_BYTES, Drop, RowGradients, Saved, Weights
 from accel.cuda.products import matmul, matmul_all
 from accel.cuda.support.chart_arrays import (
     Chart,
@@ -43,8 +43,8 @@ __all__ = [
 
 
 def fits(d: int, f: int, s: int) -> bool:
-    """Return whether vectors of d features, f hidden ones and scores of s features fit into shared memory."""
-    return (max(2 * d + max(4 * d, f), 4 * d + 2 * s)) * TILE_BYTES <= device.shared_limit()
+    """Return whether the smallest tiles with d features, f hidden ones and scores of s fit into shared memory."""
+    return max(2 * d + max(4 * d, f), 4 * d + 2 * s) * TILE_BYTES // PARTS[0] <= device.shared_limit()
 
 
 def walks(recording: bool) -> bool:

@@ -199,15 +199,19 @@ def of_weights(
     return tuple(gradients)
 
 
-def tiles_of(n_rows: int, dtype: Any) -> tuple[int, int]:
-    """Return how many tiles so many rows take, and how many make a whole one: the smallest tiles that run at once."""
+def tiles_of(n_rows: int, dtype: Any, columns: int) -> tuple[int, int]:
+    """Return how many tiles so many rows take, and how many make a whole one: the smallest tiles that run at once.
+
+    If none do, they are the largest tiles whose columns fit into shared memory.
+    """
     rows = TILE_BYTES // np.dtype(dtype).itemsize
-    counts = [(-(-n_rows * part // rows), part) for part in PARTS]
+    parts = [part for part in PARTS if columns * TILE_BYTES // part <= device.shared_limit()] or PARTS[:1]
+    counts = [(-(-n_rows * part // rows), part) for part in parts]
     return next((count for count in counts if count[0] <= device.multiprocessors()), counts[-1])
 
 
 def _launch(kernel: str, rows: Rows, columns: int, args: tuple[Any, ...], passes: int = 1) -> None:
-    count, part = tiles_of(rows.end - rows.begin, rows.x.dtype)
+    count, part = tiles_of(rows.end - rows.begin, rows.x.dtype, columns)
     shared, dtype = columns * TILE_BYTES // part, rows.x.dtype
     device.launch("pair_layers", kernel, (count, passes), (32, WARPS), args, dtype, chunks=part, shared=shared)
 

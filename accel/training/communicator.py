@@ -6,6 +6,8 @@ makes the same calls in the same order. NCCL has a separate CUDA stream, so that
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +16,8 @@ from types import ModuleType
 import numpy as np
 
 from accel.autodiff.arrays import Array
+
+_MEETING = "CUPYX_DISTRIBUTED_HOST", "CUPYX_DISTRIBUTED_PORT"  # where the ranks of NCCL meet, as CuPy names them
 
 
 @dataclass(frozen=True)
@@ -82,19 +86,29 @@ def mpi() -> Communicator:
     )
 
 
-def nccl(rank: int, size: int, host: str = "127.0.0.1", port: int = 13333) -> Communicator:
-    """Return a group of `size` processes with one GPU each, which meet at rank 0's `host` and `port`.
+def nccl(rank: int, size: int) -> Communicator:
+    """Return a group of `size` processes with one GPU each, which meet at a port of rank 0's machine.
+
+    CUPYX_DISTRIBUTED_HOST and CUPYX_DISTRIBUTED_PORT name it; without them it is 127.0.0.1 and 13333.
 
     Raises
     ------
     ImportError
-        If CuPy is not installed.
+        If CuPy or NCCL is not installed.
+    ValueError
+        If rank 0 cannot listen there: another training may do so.
     """
     from cupyx.distributed import init_process_group
 
+    from accel.cuda import device
     from accel.cuda.support.streams import Beside
 
-    group = init_process_group(size, rank, backend="nccl", host=host, port=port)
+    if not device.xp().cuda.nccl.available:
+        raise ImportError("NCCL is missing")
+    host, port = (os.environ.get(name, place) for name, place in zip(_MEETING, ("127.0.0.1", "13333"), strict=True))
+    if rank == 0:
+        _check_free(host, port)
+    group = init_process_group(size, rank, backend="nccl", host=host, port=int(port))
     beside = Beside()
 
     def begin(array: Array) -> Callable[[], None]:
@@ -107,6 +121,18 @@ def nccl(rank: int, size: int, host: str = "127.0.0.1", port: int = 13333) -> Co
         lambda array: beside.run(lambda stream: group.broadcast(array, root=0, stream=stream))(),
         begin,
     )
+
+
+def _check_free(host: str, port: str) -> None:
+    """Raise ValueError if this process cannot listen at the port, where the ranks of another training would meet it."""
+    try:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, int(port)))
+    except (OSError, OverflowError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        advice = f"set {_MEETING[1]} to a free port, and {_MEETING[0]} to the name of rank 0's machine"
+        raise ValueError(f"--communicator nccl: rank 0 cannot listen at {host}:{port} ({reason}): {advice}") from error
 
 
 def all_gather(communicator: Communicator, xp: ModuleType, array: Array) -> list[Array]:

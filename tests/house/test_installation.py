@@ -37,13 +37,14 @@ sys.exit(pytest.main(sys.argv[1:]))
 
 @pytest.mark.parametrize("version", ["12", "13"])
 def test_the_extras_for_gpus_bring_the_libraries_of_cuda(version: str) -> None:
-    """numba-cuda installs the compiler, but no cuBLAS.
+    """numba-cuda installs the compiler, but no cuBLAS, and CuPy's extra `ctk` no NCCL.
 
     From 0.26 on it takes CuPy's arrays without a synchronisation.
     """
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    cupy, numba = extras[f"cuda{version}"]
+    cupy, nccl, numba = extras[f"cuda{version}"]
     assert cupy.startswith(f"cupy-cuda{version}x[ctk]>=14,") and numba == f"numba-cuda[cu{version}]>=0.26"
+    assert nccl.startswith(f"nvidia-nccl-cu{version}>=2.") and nccl.endswith(",<3; sys_platform == 'linux'")
 
 
 def test_the_tests_are_found_without_any_extra() -> None:

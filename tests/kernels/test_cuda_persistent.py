@@ -52,6 +52,15 @@ def arguments(kind: str, n_units: int, n: int, lengths: list[int], dtype: type =
     return [gates, weight / dtype(np.sqrt(n_units)), bias, np.tanh(h0), c0, np.cumsum([0, *lengths])]
 
 
+def test_blocks_of_two_streams_count_apart(host_backend: ModuleType) -> None:
+    """Two kernels on two streams may run at once, and wait for their own blocks only."""
+    words = []
+    for number, stream in ((0, 16), (0, 32), (1, 16), (0, 16)):
+        device.use(replace(device._current(), number=lambda number=number: number, stream=lambda stream=stream: stream))
+        words.append(persistent.word())
+    assert len({id(word) for word in words}) == 3 and words[0] is words[3]
+
+
 def test_many_sequences_are_multiplied_by_products(host_backend: ModuleType, launched_fast: list[str]) -> None:
     for n_sequences, kernels in ((persistent.FEW, {"persistent_forward"}), (persistent.FEW + 1, {"step_forward"})):
         args = arguments("fasttrees", 128, 2, [1] * n_sequences, np.float32)  # a weight that no block keeps

@@ -153,7 +153,7 @@ class Library:
         self.functions = functions
         self.handle = self.created("cublasLtCreate")
         self.matmul = functions.cublasLtMatmul
-        self.workspaces: dict[int, tuple[Array, int]] = {}  # by stream: the array and its address
+        self.workspaces: dict[int, tuple[Array, int]] = {}  # by stream: array and address, which graphs hold: none goes
         self.plans: dict[Problem, Plan] = {}
 
     def call(self, name: str, *args: Any) -> None:

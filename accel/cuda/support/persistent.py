@@ -67,11 +67,14 @@ def launch(kernel: str, arrays: tuple[Any, ...], steps: Steps, sizes: tuple[int,
 
 
 def word() -> Array:
-    """Return the number in which blocks count each other; every barrier leaves its lower bits at 0 for the next one."""
-    return _word(device.xp(), device.number())
+    """Return the number in which blocks count each other; every barrier leaves its lower bits at 0 for the next one.
+
+    Kernels of two streams may run at once: each stream has a number, which exists before it is captured.
+    """
+    return _word(device.xp(), device.number(), device.stream())
 
 
 @cache
-def _word(xp: ModuleType, number: int) -> Array:
-    """Return the word of the GPU of this number."""
+def _word(xp: ModuleType, number: int, stream: int) -> Array:
+    """Return the word of this stream, on the GPU of this number."""
     return xp.zeros(1, "uint32")

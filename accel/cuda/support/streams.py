@@ -42,6 +42,11 @@ def current() -> Any:
     return device.xp().cuda.get_current_stream()
 
 
+def current_gpu() -> Any:
+    """Return the current GPU of this thread, a context in which another thread works on it, too."""
+    return device.xp().cuda.Device()
+
+
 def recorded(stream: Any) -> Any:
     """Return an event that follows all work of a stream so far."""
     event = device.xp().cuda.Event(disable_timing=True)

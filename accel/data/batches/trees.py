@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -18,14 +19,10 @@ import numpy as np
 
 from accel import load
 from accel.data.batches.assemble import Batch, Config, Encoded, assemble, encode_sequences, sequence_lengths, to_backend
-from accel.data.batches.order import check_rank, in_parts, permutation
+from accel.data.batches.order import State, check_rank, in_parts, permutation
 from accel.data.batches.padding import padded
 from accel.data.corpora.treebank import Corpus
 from accel.data.vocabularies.vocabulary import Vocabulary
-
-__all__ = ["Batch", "Batches", "Config", "State"]
-
-State = dict[str, Any]
 
 
 class Batches:
@@ -91,7 +88,8 @@ class Batches:
     def __next__(self) -> Any:
         if self._source is None:
             batches = self._from(self._state)
-            self._source = _ReadAhead(batches, self._prefetch) if self._prefetch else batches
+            gpu = nullcontext() if self._ops.xp is np or not self._prefetch else self._ops.current_gpu()
+            self._source = _ReadAhead(batches, self._prefetch, gpu) if self._prefetch else batches
         try:
             batch, self._state = next(self._source)
             if self._prefetch and self._ops.xp is not np:
@@ -189,9 +187,10 @@ class Batches:
 
 
 class _ReadAhead:
-    """An iterator whose items a background thread computes in advance."""
+    """An iterator whose items a background thread computes in advance, on a GPU if one is given."""
 
-    def __init__(self, items: Iterator[tuple[Any, State]], size: int) -> None:
+    def __init__(self, items: Iterator[tuple[Any, State]], size: int, gpu: AbstractContextManager[Any]) -> None:
+        self._gpu = gpu
         self._ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(size)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(items,), daemon=True, name="batches")
@@ -212,10 +211,11 @@ class _ReadAhead:
 
     def _run(self, items: Iterator[tuple[Any, State]]) -> None:
         try:
-            for item in items:
-                self._put(item, None)
-                if self._stop.is_set():
-                    return
+            with self._gpu:  # CUDA starts every thread on the first one
+                for item in items:
+                    self._put(item, None)
+                    if self._stop.is_set():
+                        return
             self._put(None, StopIteration())
         except Exception as error:  # raised again in the thread that reads the next item
             self._put(None, error)

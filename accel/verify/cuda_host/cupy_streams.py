@@ -1,4 +1,4 @@
-"""A stand-in for CuPy's streams and events: work outside the current stream is done as late as possible.
+"""A stand-in for CuPy's GPUs, streams and events: work outside the current stream is done as late as possible.
 
 The current stream of a thread runs at once. Work on another stream is done only when a stream waits for an event that
 was recorded after it: code that reads a result without waiting reads the old contents of the memory.
@@ -58,6 +58,22 @@ class Event:
         return self.stream is None or self.stream.n_done >= self.place
 
 
+class Device:
+    """A GPU by its number, None for the current one of this thread: the first one until a `with` enters another."""
+
+    def __init__(self, number: int | None = None) -> None:
+        self.id: int = getattr(_of_thread, "gpu", 0) if number is None else number
+        self._outer: list[int] = []
+
+    def __enter__(self) -> Device:
+        self._outer.append(Device().id)
+        _of_thread.gpu = self.id
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _of_thread.gpu = self._outer.pop()
+
+
 _of_thread = threading.local()
 _null = Stream()
 
@@ -73,4 +89,4 @@ def is_null() -> bool:
     return get_current_stream() is _null
 
 
-cuda = SimpleNamespace(Stream=Stream, Event=Event, get_current_stream=get_current_stream)
+cuda = SimpleNamespace(Device=Device, Stream=Stream, Event=Event, get_current_stream=get_current_stream)
