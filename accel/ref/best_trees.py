@@ -13,6 +13,8 @@ def best_trees(scores: Array, offsets: Array, count: int) -> Outputs:
     """Mirror of `refimpl.transformer_grammars.span_parser.best_trees`.
 
     Returns (tree_offsets [B+1], tree_scores [T] float64, span_offsets [T+1], spans [K, 2], labels [K]).
+
+    The constituents of a tree stand in pre-order: each one before those inside it, and these from left to right.
     """
     squares = [square.astype(np.float64) for square, _ in sentences_of(scores, offsets)]
     best = [of_sequence(b, lambda x=x: ref_span_parser.best_trees(x, count)) for b, x in enumerate(squares)]

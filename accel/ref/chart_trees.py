@@ -10,7 +10,10 @@ from refimpl.trees import spans
 
 
 def chart_trees(weights: Array, offsets: Array, *, max_height: int | None) -> Outputs:
-    """Mirror of `refimpl.treeformer.cky_pooling.chart_trees`: spans [S, 2] of two words or more, span_offsets [B+1]."""
+    """Mirror of `refimpl.treeformer.cky_pooling.chart_trees`: spans [S, 2] of two words or more, span_offsets [B+1].
+
+    The spans of a tree stand in pre-order: each one before those inside it, and these from left to right.
+    """
     finite(weights=weights)
     lengths = [part.stop - part.start for part in sequences_of(offsets, int(offsets[-1]))]
     phrases = [(b, i, j) for b, n in enumerate(lengths) for i, j in ref_cky_pooling.phrases(n, max_height)[n:]]

@@ -10,7 +10,10 @@ from refimpl.trees import spans
 
 
 def distance_trees(distances: Array, offsets: Array, *, split: str = "biased") -> Outputs:
-    """Mirror of `refimpl.fasttrees.distance_trees`: (spans [S, 2] of two words or more, span_offsets [B+1])."""
+    """Mirror of `refimpl.fasttrees.distance_trees`: (spans [S, 2] of two words or more, span_offsets [B+1]).
+
+    The spans of a tree stand in pre-order: each one before those inside it, and these from left to right.
+    """
     finite(distances=distances)
     nodes, counts = [], []
     for part in sequences_of(offsets, len(distances)):

@@ -13,7 +13,10 @@ def dot_product_attention(
     q: Array, k: Array, v: Array, query_offsets: Array, key_offsets: Array,
     *, causal: bool = False, rate: float = 0.0, seed: int = 0,
 ) -> Outputs:  # fmt: skip
-    """Mirror of `refimpl.attention.dot_product_attention`, by sequence: (out [N, H, D], lse [N, H])."""
+    """Mirror of `refimpl.attention.dot_product_attention`, by sequence: (out [N, H, D], lse [N, H]).
+
+    Its dropout has the numbers of ATT-2 (LAY-3).
+    """
     out, lse = np.empty_like(q), np.empty(q.shape[:2], q.dtype)
     heads = q.shape[1]
     rows, columns = ranges_of(query_offsets, len(q), "query_offsets"), ranges_of(key_offsets, len(k), "key_offsets")

@@ -14,7 +14,8 @@ def pair_attention(x: Array, bias: Array, roles: Array, n_heads: int, rate: floa
     """Return (out [2 P, d],): the attention of both rows of every pair over the two rows.
 
     x [2 P, 3 d] holds their queries, keys and values; `bias[s]` of bias [R, 3 d] is added to the rows of role s, by
-    roles [2 P].
+    roles [2 P]. In head h of H the weight of row i for row j, 0 or 1, of its pair is element (2 i + j) H + h of the
+    dropout (LAY-3).
     """
     one_dtype(x=x, bias=bias)
     if x.ndim != 2 or len(x) % 2 or bias.shape[1:] != x.shape[1:]:

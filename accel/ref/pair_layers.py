@@ -19,7 +19,9 @@ def pair_layers(
 
     first [2 P, 3 d] are their queries, keys and values in the first layer; every layer k adds `bias[k, s]` of
     bias [K, R, 3 d] to those of role s; product [K, d, 3 d], output [K, d, d], inner [K, d, f] and outer [K, f, d] are
-    the weights.
+    the weights. `seeds` has four seeds of dropout for every layer: for the weights of attention, numbered as in
+    `pair_attention`, its output [2 P, d], the hidden features [2 P, f], and the output of the feed-forward network.
+    Row p of out is the normalised sum of rows 2 p and 2 p + 1 of the last layer, without scale and shift (IO-1).
     """
     weights = {
         "bias": bias, "product": product, "output": output, "output_bias": output_bias, "inner": inner,

@@ -12,6 +12,12 @@ def pruned_chart(scores: Array, offsets: Array, *, window: int) -> Outputs:
     """Mirror of `refimpl.gpst.pruned_chart.pruned_chart`, for the merge order of the scores.
 
     Returns (spans [C, 2], owner [C], split_offsets [C+1], left [P], right [P], step_offsets [T+1], roots [B]).
+
+    Nodes are numbered over the batch: first all its words, then its cells, in the order of spans. Cells stand step by
+    step: `step_offsets` says where each step of PC-3 begins, for the whole batch; within a step they stand sentence by
+    sentence, shorter spans first, then from the left. `owner` is the sentence of each cell. Its splits, ascending, are
+    those from `split_offsets`; left and right are the nodes of a split's two parts. roots are the nodes of the
+    sentences.
     """
     finite(scores=scores)
     parts = sequences_of(offsets, len(scores) + len(offsets) - 1)

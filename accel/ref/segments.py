@@ -17,7 +17,13 @@ def segments(
     positions: str = "depth",
 ) -> Outputs:
     """Mirror of `refimpl.transformer_grammars.segments.segments`: (row_offsets, columns, relative, segment_offsets,
-    memory_columns)."""
+    memory_columns).
+
+    types [N] are 0 for ONT, 1 for T, 2 for CNT1 and 3 for CNT2. Position i of the batch sees the columns
+    `columns[row_offsets[i]:row_offsets[i + 1]]` of its segment's mask, ascending, at the distances `relative`.
+    segment_offsets [B+1] counts the segments of the sequences. memory_columns [segments, memory_length] says which
+    column, of the memory and the segment, becomes each row of the next memory; -1 for an empty row.
+    """
     ref_segments.segments([0], segment_length, memory_length, memory=memory, positions=positions)  # type: ignore[arg-type]
     sizes, columns, relative, counts, moves = [], [], [], [], []
     for b, part in enumerate(ranges_of(offsets, len(types))):

@@ -11,7 +11,10 @@ from refimpl.transformer_grammars import stack_compose as ref_stack_compose
 
 
 def double_closing(types: Array, offsets: Array) -> Outputs:
-    """Mirror of `refimpl.trees.double_closing` on types: (types [N], source [N], offsets [B+1])."""
+    """Mirror of `refimpl.trees.double_closing` on types: (types [N], source [N], offsets [B+1]).
+
+    types are 0 for ONT, 1 for T, 2 for CNT1 and 3 for CNT2; `source` is the row of the argument that a row comes from.
+    """
     texts = {ref_trees.ActionType.ONT: "(X", ref_trees.ActionType.T: "x", ref_trees.ActionType.CNT1: "X)"}
     doubled, sources, lengths = [], [], []
     for b, part in enumerate(ranges_of(offsets, len(types))):
@@ -29,7 +32,10 @@ def double_closing(types: Array, offsets: Array) -> Outputs:
 
 def attend_sets(types: Array, offsets: Array) -> Outputs:
     """Mirror of `refimpl.transformer_grammars.stack_compose.attend_sets`: (row_offsets [N+1], keys [E], relative [E],
-    depths [N])."""
+    depths [N]).
+
+    types [N] are 0 for ONT, 1 for T, 2 for CNT1 and 3 for CNT2. keys are positions within their sequence, ascending.
+    """
     sizes, keys, relative, depths = [], [], [], []
     for b, part in enumerate(ranges_of(offsets, len(types))):
         sequence = types[part].tolist()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 CPU = 1  # the number of the CPU among the devices of DLPack
+Arguments = tuple[list[Any], dict[str, Any]]  # those by position, and those by keyword
 X64 = 'type jax.config.update("jax_enable_x64", True) at the top of the module'
 
 
@@ -64,6 +65,15 @@ def to_numpy(x: Any, what: str = "array") -> np.ndarray:
         raise ArrayError(f"{what} of {dtype_name(x)} cannot become an array of NumPy: {reason}") from error
 
 
+def memory_of(x: Any) -> np.ndarray | None:
+    """Return an array of NumPy in the memory of `x`; None if it is not the CPU's, or if nothing can write to `x`."""
+    if isinstance(x, np.ndarray):
+        return x
+    if library_of(x) == "jax" or not hasattr(x, "__dlpack_device__") or x.__dlpack_device__()[0] != CPU:
+        return None
+    return np.from_dlpack(_on_host(x))
+
+
 def check_library(backend: Any) -> None:
     """Raise ArrayError unless float64 and int64 go into the backend's library and come back."""
     for x in (np.array([1 / 3]), np.array([2**40])):
@@ -77,28 +87,24 @@ def has_autograd(backend: Any) -> bool:
 
 
 def autograd_vjp(
-    function: Callable[..., Sequence[Any]],
-    arguments: Sequence[Any],
-    options: dict[str, Any],
-    wanted: Sequence[int],
-    d_out: Any,
+    function: Callable[..., Sequence[Any]], calls: Sequence[Arguments], wanted: Sequence[int], d_out: Any
 ) -> tuple[Any, ...] | None:
-    """Return the gradients of <d_out, function(...)[0]> for the arguments at the places `wanted`.
+    """Return the gradients of <d_out, function(...)[0]> for the first call's arguments at the places `wanted`.
 
-    None if the library's autograd cannot see into the function: the backend must then export a gradient.
+    The other calls come between the first one and its gradient. None if the library's autograd cannot see into the
+    function: the backend must then export a gradient.
     """
-    if library_of(d_out) == "torch":
-        return _torch_vjp(function, arguments, options, wanted, d_out)
-    return _jax_vjp(function, arguments, options, wanted, d_out)
+    vjp_of_library = _torch_vjp if library_of(d_out) == "torch" else _jax_vjp
+    return vjp_of_library(function, calls, wanted, d_out)
 
 
 def _torch_vjp(
-    function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any], indices: Sequence[int], d_out: Any
+    function: Callable[..., Any], calls: Sequence[Arguments], indices: Sequence[int], d_out: Any
 ) -> tuple[Any, ...] | None:
     import torch
 
-    leaves = [arguments[i].requires_grad_() for i in indices]
-    out = function(*arguments, **options)[0]
+    leaves, *_ = [[arguments[i].requires_grad_() for i in indices] for arguments, _ in calls]
+    out, *_ = [function(*arguments, **options)[0] for arguments, options in calls]
     if not out.requires_grad:
         return None
     # an argument that the output does not depend on has a gradient of zeros
@@ -107,9 +113,11 @@ def _torch_vjp(
 
 
 def _jax_vjp(
-    function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any], indices: Sequence[int], d_out: Any
+    function: Callable[..., Any], calls: Sequence[Arguments], indices: Sequence[int], d_out: Any
 ) -> tuple[Any, ...] | None:
     import jax
+
+    (arguments, options), *others = calls
 
     def of_wanted(*values: Any) -> Any:
         tracers = dict(zip(indices, values, strict=True))
@@ -119,6 +127,8 @@ def _jax_vjp(
         _, vjp = jax.vjp(of_wanted, *(arguments[i] for i in indices))
     except jax.errors.TracerArrayConversionError:
         return None
+    for other_arguments, other_options in others:
+        function(*other_arguments, **other_options)
     gradients: tuple[Any, ...] = vjp(d_out)
     return gradients
 

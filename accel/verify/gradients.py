@@ -48,8 +48,9 @@ def directions(op: Op, arguments: Example, seed: list[int]) -> Example:
 
 @dataclass(frozen=True)
 class Slope:
-    """The derivative of the float64 reference along one random direction."""
+    """The derivative of the float64 reference along one random direction, drawn by `seed`."""
 
+    seed: int
     d_out: np.ndarray  # of the outputs of the whole batch
     along: Example  # the direction, as the arguments of the whole batch
     value: float
@@ -61,10 +62,11 @@ class Slope:
         return self.off <= 1e-3 * max(abs(self.value), 1e-3)
 
 
-def slope(op: Op, case: Case, seed: int) -> Slope:
+def slope(op: Op, case: Case, seed: int, alone: str = "") -> Slope:
+    """Return the slope along the direction of this seed or, with the name of an argument, along its part of it."""
     step = 10 * STEP if op.saturated else STEP  # such functions are nearly flat
-    shared = directions(op, case.shared, [seed])
-    per_example = [directions(op, e, [seed, b]) for b, e in enumerate(case.examples)]
+    parts = [directions(op, case.shared, [seed]), *(directions(op, e, [seed, b]) for b, e in enumerate(case.examples))]
+    shared, *per_example = ({key: x for key, x in part.items() if alone in ("", key)} for part in parts)
     draw = np.random.default_rng([seed, 99])
 
     def outputs(n_steps: int) -> list[np.ndarray]:
@@ -86,7 +88,7 @@ def slope(op: Op, case: Case, seed: int) -> Slope:
         differences.append(weighed(outputs(3)) - weighed(outputs(-3)))
         worse, value = value, _estimate(differences, "sixth") / step
     along = op.batched(Case(case.shared | shared, [e | d for e, d in zip(case.examples, per_example, strict=True)]))
-    return Slope(np.concatenate(d_outs), along, value, abs(value - worse) + rounding)
+    return Slope(seed, np.concatenate(d_outs), along, value, abs(value - worse) + rounding)
 
 
 def _some_zero(draw: np.random.Generator, d_out: np.ndarray) -> np.ndarray:
@@ -112,7 +114,10 @@ def gradients_of(op: Op, backend: Any, case: Case, d_out: np.ndarray, dtype: typ
 
 
 def compare_gradients(op: Op, case: Case, expected: Slope, wide: Example) -> None:
-    """Raise AssertionError unless float64 gradients give the reference's slope, to 1e-7."""
+    """Raise AssertionError unless float64 gradients give the reference's slope, to 1e-7.
+
+    Then the slope along each argument alone shows which gradients are wrong.
+    """
     arguments, along = op.batched(case), expected.along
     require_finite(op, wide, "float64")  # an infinity would make every tolerance infinite
     for name in op.diff:
@@ -121,8 +126,13 @@ def compare_gradients(op: Op, case: Case, expected: Slope, wide: Example) -> Non
     size = max(abs(expected.value), *(float(np.abs(wide[name] * along[name]).sum()) for name in op.diff), 1e-3)
     tolerance = 1e-7 * size + expected.off
     if not abs(sum(terms.values()) - expected.value) <= tolerance:
-        parts = " + ".join(f"{term:.9g} of {name}" for name, term in terms.items())
         what = f"{op.clause} {op.name}_vjp in float64, along one direction"
+        slopes = {name: slope(op, case, expected.seed, name) for name in op.diff} if len(op.diff) > 1 else {}
+        wrong = [name for name, x in slopes.items() if not abs(terms[name] - x.value) <= 1e-7 * size + x.off]
+        if wrong:
+            name, share = wrong[0], f"; wrong, too: {', '.join(wrong[1:])}" if wrong[1:] else ""
+            raise Disagreement(what, f"gradient of {name}", terms[name], slopes[name].value, tolerance, share)
+        parts = " + ".join(f"{term:.9g} of {name}" for name, term in terms.items())
         raise Disagreement(what, parts, sum(terms.values()), expected.value, tolerance)
 
 

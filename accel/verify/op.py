@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from accel.verify.arrays import ArrayError, NoGradient, autograd_vjp, has_autograd, to_library, to_numpy
 from accel.verify.compare import Disagreement
+from accel.verify.contract import AGAIN, require_apart, require_own_memory, require_unchanged
 
 Example = dict[str, Any]
 Outputs = tuple[np.ndarray, ...]
@@ -50,7 +51,7 @@ class Op:
     finite: bool = False  # a NaN or an infinity anywhere in the examples is refused
     condition: Callable[[Example, Example, int, float], Outputs] | None = None  # of each output; float: unit roundoff
     gradient_conditions: Callable[[dict[str, Any], np.ndarray], Outputs] | None = None  # arguments, d_out; like `diff`
-    has_softmax: bool = False  # over an axis of any size: at given sizes values are tested with larger floats, too
+    peaks: Callable[[Case], Case] | None = None  # of a softmax over an axis of any size: `accel/verify/peaks.py`
     saturated: bool = False  # gradients are tested on the inputs as drawn, huge ones included
     sized: tuple[Callable[..., Case], ...] = ()  # cases of given sizes; `accel/verify/sizes.py` says which sizes
 
@@ -59,7 +60,7 @@ class Op:
         positional, options = self.arguments(backend, arguments)
         outputs = arrays_of(kernel_of(backend, self.name)(*positional, **options), self.name)
         names = [name for name in arguments if name not in self.options]
-        self._require_unchanged("", _after(names), positional, [arguments[name] for name in names])
+        require_unchanged(f"{self.clause} {self.name}", _after(names), positional, [arguments[name] for name in names])
         return tuple(to_numpy(x, f"{self.name}: output {number}") for number, x in enumerate(outputs))
 
     def vjp(self, backend: Any, arguments: dict[str, Any], d_out: np.ndarray) -> dict[str, np.ndarray]:
@@ -100,65 +101,41 @@ class Op:
         of_halves = function(*halves, **options)
         elsewhere, other_options = self.arguments(backend, self._another_batch(d_out.dtype))
         function(*elsewhere, **other_options)
-        places = [f"output {n}, after the function was called again" for n in range(len(outputs))]
-        self._require_unchanged("", places, returned, outputs)
+        places, what = _called_again(len(outputs)), f"{self.clause} {self.name}"
+        require_unchanged(what, places, returned, outputs)
         originals = [d_out, *outputs, *(arguments[name] for name in arguments if name not in self.options)]
         inputs = [to_library(x, backend) if isinstance(x, np.ndarray) else x for x in originals]
         d_y, of_function, positional = inputs[0], tuple(inputs[1 : 1 + len(outputs)]), inputs[1 + len(outputs) :]
         gradients = vjp(d_y, of_function, *positional, **options)
         names = ["d_out", *(f"outputs[{n}]" for n in range(len(outputs)))]
         names += [name for name in arguments if name not in self.options]
-        self._require_unchanged("_vjp", _after(names), inputs, originals)
+        require_unchanged(f"{what}_vjp", _after(names), inputs, originals)
         if isinstance(gradients, tuple | list):
-            self._require_apart([d_y, *gradients])
+            require_apart(f"{what}_vjp", d_y, gradients)
             if d_out.dtype == np.float32:  # once a case: float64 gradients are compared with many others
                 values = [to_numpy(x, f"{self.name}_vjp: gradient {n}") for n, x in enumerate(gradients)]
-                vjp(to_library(d_out / 2, backend), of_halves, *halves, **options)
+                for _ in range(AGAIN):
+                    vjp(to_library(d_out / 2, backend), of_halves, *halves, **options)
                 places = [f"gradient {n}, after another gradient was asked for" for n in range(len(values))]
-                self._require_unchanged("_vjp", places, gradients, values)
+                require_unchanged(f"{what}_vjp", places, gradients, values)
         return gradients
 
     def require_lasting(self, backend: Any, arguments: Example, others: Example) -> None:
-        """Raise Disagreement if an output is a view of an argument, or if the next call, of `others`, writes to it."""
+        """Raise Disagreement if an output is a view of an argument, or if the next calls, of `others`, write to it."""
         function = kernel_of(backend, self.name)
         positional, options = self.arguments(backend, arguments)
         returned = arrays_of(function(*positional, **options), self.name)
         outputs = [to_numpy(y) for y in returned]
-        for number, y in enumerate(returned):
-            if any(
-                isinstance(x, np.ndarray) and isinstance(y, np.ndarray) and np.shares_memory(x, y) for x in positional
-            ):
-                what = f"{self.clause} {self.name}, output {number}"
-                raise Disagreement(what, "memory", "a view of an argument", "an array of its own")
+        require_own_memory(f"{self.clause} {self.name}", returned, positional)
         following, options = self.arguments(backend, others)
-        function(*following, **options)
-        places = [f"output {number}, after the function was called again" for number in range(len(outputs))]
-        self._require_unchanged("", places, returned, outputs)
+        for _ in range(AGAIN):
+            function(*following, **options)
+        require_unchanged(f"{self.clause} {self.name}", _called_again(len(outputs)), returned, outputs)
 
     def _another_batch(self, dtype: Any) -> Example:
         """Return the arguments of an ordinary batch, with floats of this dtype."""
         arguments = self.batched(self.sized[0]())
         return {key: x.astype(dtype) if is_float(x) else x for key, x in arguments.items()}
-
-    def _require_unchanged(
-        self, ending: str, places: Sequence[str], arrays: Sequence[Any], before: Sequence[Any]
-    ) -> None:
-        """Raise Disagreement if a function has written to an array that it received, or returned earlier."""
-        for place, x, right in zip(places, arrays, before, strict=True):
-            is_array = isinstance(right, np.ndarray)
-            if to_numpy(x).tobytes() != right.tobytes() if is_array else isinstance(right, list) and x != right:
-                raise Disagreement(f"{self.clause} {self.name}{ending}", place, "other values", "the same")
-
-    def _require_apart(self, arrays: Sequence[Any]) -> None:
-        """Raise Disagreement if two NumPy arrays are views of one memory: a tape adds up gradients in place.
-
-        One array may be returned twice; a tape notices that.
-        """
-        distinct_arrays = list({id(x): x for x in arrays if isinstance(x, np.ndarray)}.values())
-        for number, x in enumerate(distinct_arrays):
-            if any(np.shares_memory(x, y) for y in distinct_arrays[:number]):
-                what = f"{self.clause} {self.name}_vjp"
-                raise Disagreement(what, "gradients, and d_out", "two views of one memory", "arrays of their own")
 
     def gradient_source(self, backend: Any) -> str | None:
         """Return where the gradients come from: "vjp", a function of the backend; "autograd"; None if there is none.
@@ -179,11 +156,18 @@ class Op:
         return None if gradients is None else "autograd"
 
     def _by_autograd(self, backend: Any, arguments: dict[str, Any], d_out: np.ndarray) -> Sequence[Any] | None:
-        """Return the gradients of the library's autograd; None if it does not see into the function on this batch."""
-        positional, options = self.arguments(backend, arguments)
+        """Return the gradients of the library's autograd; None if it does not see into the function on this batch.
+
+        As in `_own_vjp`, the function is called again before the gradient is asked for.
+        """
         function, d_y = kernel_of(backend, self.name), to_library(d_out, backend)
         names = [name for name in arguments if name not in self.options]
-        return autograd_vjp(function, positional, options, [names.index(name) for name in self.diff], d_y)
+        halves = {key: x / 2 if is_float(x) else x for key, x in arguments.items()}
+        calls = [self.arguments(backend, x) for x in (arguments, halves, self._another_batch(d_out.dtype))]
+        gradients = autograd_vjp(function, calls, [names.index(name) for name in self.diff], d_y)
+        what, originals = f"{self.clause} {self.name}, gradient by autograd", [arguments[name] for name in names]
+        require_unchanged(what, _after(["d_out", *names]), [d_y, *calls[0][0]], [d_out, *originals])
+        return gradients
 
     def arguments(self, backend: Any, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return copies of the arguments for the backend: those by position, and those by keyword."""
@@ -192,11 +176,15 @@ class Op:
             for key, x in arguments.items()
             if key not in self.options
         ]
-        return positional, {key: arguments[key] for key in self.options}
+        return positional, {key: arguments[key] for key in self.options if key in arguments}
 
 
 def _after(names: Sequence[str]) -> list[str]:
     return [f"argument {name} after the call" for name in names]
+
+
+def _called_again(n_outputs: int) -> list[str]:
+    return [f"output {number}, after the function was called again" for number in range(n_outputs)]
 
 
 def is_float(x: Any) -> bool:

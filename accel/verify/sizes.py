@@ -5,8 +5,8 @@ another tile, chunk, block or vector, or takes another path. An operation that a
 the tile sizes of `accel.cpu` and `accel.cuda` together; along axes for which these have none, a user's own module is
 tested around a tile of 16. `tiles = {}` says that no operation has any. The axes of an operation are the parameters
 with integer defaults of the functions in its row's `sized`. One axis is varied at a time, the others stay small; then
-every two axes together are larger than their tiles of up to TOGETHER. A softmax is also tested with larger floats,
-see `loud`.
+every two axes together are larger than their tiles of up to TOGETHER. A function without such parameters makes one case
+more. A softmax is also tested with a largest score at either end, see `accel/verify/peaks.py`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,12 @@ from itertools import combinations
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 import accel.cpu
 import accel.cuda
 from accel.verify.op import Case, Op
 from accel.verify.ops.table import OPS
 from accel.verify.own_backend import meant
 
-LOUDER = 32.0
 Tiles = dict[str, tuple[int, ...]]
 UNKNOWN = (16,)
 """The tiles of an axis at which a user's kernel is tested, if neither it nor our kernels declare any for the axis."""
@@ -101,17 +98,5 @@ def cases_at_sizes(backend: ModuleType, op: Op) -> Iterator[tuple[str, Case]]:
         for pair in combinations([axis for axis in above if builder in builders[axis]], 2):
             sizes = {axis: above[axis] for axis in pair}
             yield ", ".join(f"{axis} = {size}" for axis, size in sizes.items()), builder(**sizes)
-
-
-def loud(case: Case) -> Case:
-    """Return the case with floats LOUDER times as large: a softmax overflows if it misses the largest of a later tile.
-
-    >>> loud(Case({"rate": 0.5}, [{"x": np.ones(2)}])).examples[0]["x"]
-    array([32., 32.])
-    """
-
-    def louder(x: Any) -> Any:
-        return LOUDER * x if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
-
-    shared, *examples = ({key: louder(x) for key, x in e.items()} for e in (case.shared, *case.examples))
-    return Case(shared, examples)
+        if not any(builder in others for others in builders.values()):
+            yield builder.__name__.replace("_", " "), builder()

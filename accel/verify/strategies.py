@@ -29,6 +29,13 @@ def floats(regime: str, seed: int, *shape: int) -> np.ndarray:
     return x.astype(np.float32).astype(np.float64)
 
 
+def ones_and_zeros(seed: int, n: int) -> np.ndarray:
+    """Return [n] float64 numbers, 1 or 0, the last one 1: the largest stands at many places, also at the end."""
+    x = np.where(floats("unit", seed, n) > 0, 1.0, 0.0)
+    x[-1:] = 1
+    return x
+
+
 def make_tree(shape: str, n_words: int, seed: int) -> Tree:
     """Return a tree over n words: flat, a left- or right-branching chain, a chain of unary nodes, or random."""
     draw = np.random.default_rng([seed, n_words])

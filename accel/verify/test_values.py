@@ -13,15 +13,26 @@ from accel.verify.compare import assert_close
 from accel.verify.expected import Expected, compare
 from accel.verify.op import Case, Op, example_case
 from accel.verify.precision import held
-from accel.verify.values import answers, check_error, check_lasting, check_neighbours, check_values
+from accel.verify.values import (
+    answers,
+    check_error,
+    check_lasting,
+    check_neighbours,
+    check_other_options,
+    check_values,
+)
 
 
 @given(data=st.data())
 def test_ops(backend: ModuleType, op: Op, data: st.DataObject) -> None:
-    """Example b of the batch has the reference's outputs, which last; the laws hold. In float64 and float32."""
+    """Example b of the batch has the reference's outputs, which last; the laws hold. In float64 and float32.
+
+    It also has them at another rate of dropout, and with options left out.
+    """
     case = data.draw(op.cases, label="case")
     check_values(backend, op, case)
     check_lasting(backend, op, case)
+    check_other_options(backend, op, case)
 
 
 @given(data=st.data())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Collection, Iterable
 from itertools import zip_longest
 from types import ModuleType
 
@@ -14,13 +15,14 @@ from accel.verify.errors import assert_refused, changes
 from accel.verify.expected import Expected, cast, compare
 from accel.verify.op import Case, Example, Op, Outputs, is_float
 from accel.verify.precision import held
-from accel.verify.sizes import loud
 
 _TYPES: dict[tuple[str, type], list[np.dtype]] = {}  # results of `types_of`
 
 
-def answers(op: Op, backend: ModuleType, case: Case, dtype: type) -> list[Outputs]:
-    outputs, types = op.call(backend, cast(op.batched(case), dtype)), types_of(op, dtype)
+def answers(op: Op, backend: ModuleType, case: Case, dtype: type, omitted: Collection[str] = ()) -> list[Outputs]:
+    """Return the outputs of every example; `omitted` are options that are left to the kernel's defaults."""
+    arguments = {key: x for key, x in cast(op.batched(case), dtype).items() if key not in omitted}
+    outputs, types = op.call(backend, arguments), types_of(op, dtype)
     if len(outputs) < len(types):
         raise Disagreement(f"{op.clause} {op.name}", "number of outputs", len(outputs), len(types))
     for number, (output, right) in enumerate(zip_longest(outputs, types)):
@@ -44,14 +46,14 @@ def types_of(op: Op, dtype: type) -> list[np.dtype]:
 
 
 def _fits(output_dtype: np.dtype, right: np.dtype | None, dtype: type) -> bool:
-    """Return whether an output may have this type: integers must be as wide as the reference's, or wider.
+    """Return whether an output may have this type: integers must be signed, as wide as the reference's or wider.
 
     An output that the reference lacks may be a float of `dtype`, an integer or a boolean: only the gradient reads it.
     """
     if right is None:
         return output_dtype == dtype or output_dtype.kind in "iub"
-    if right.kind in "iu":
-        return output_dtype.kind in "iu" and output_dtype.itemsize >= right.itemsize
+    if right.kind == "i":
+        return output_dtype.kind == "i" and output_dtype.itemsize >= right.itemsize
     return output_dtype == right
 
 
@@ -115,11 +117,30 @@ def check_lasting(backend: ModuleType, op: Op, case: Case) -> None:
     op.require_lasting(backend, first, following)
 
 
+def check_other_options(backend: ModuleType, op: Op, case: Case) -> None:
+    """Raise AssertionError unless the case agrees at another rate of dropout, and with its options left out.
+
+    A kernel that keeps the numbers of a call may use them again for equal shapes and seeds, at another rate.
+    """
+    case, (dtype, *_), precision = held(backend, op, case)
+    defaults = defaults_of(op)
+    variants = [({"rate": 0.25 if case.shared["rate"] else 0.5}, ())] if "rate" in case.shared else []
+    for settings, omitted in [*variants, *([(defaults, tuple(defaults))] if defaults else [])]:
+        variant = Case(case.shared | settings, case.examples)
+        compare(Expected(op, variant, precision), answers(op, backend, variant, dtype, omitted), dtype)
+
+
+def defaults_of(op: Op) -> Example:
+    """Return the options that have a default in `accel.ref`, as `grove verify --describe` prints them."""
+    parameters = inspect.signature(getattr(accel.ref, op.name)).parameters
+    return {name: p.default for name in op.options if (p := parameters[name]).default is not p.empty}
+
+
 def check_values_at_size(backend: ModuleType, op: Op, case: Case) -> None:
-    """Call `check_values`, with larger floats too if a softmax could overflow."""
+    """Call `check_values`, with the largest score of a softmax at either end, too."""
     check_values(backend, op, case)
-    if op.has_softmax:
-        check_values(backend, op, loud(case))
+    if op.peaks is not None:
+        check_values(backend, op, op.peaks(case))
 
 
 def check_neighbours_at_size(backend: ModuleType, op: Op, case: Case) -> None:

@@ -12,6 +12,8 @@ import pytest
 from accel import cpu
 from accel.verify.arrays import ArrayError, NoGradient, check_library, to_library, to_numpy
 from accel.verify.checks import run_operation
+from accel.verify.gradients import check_gradients
+from accel.verify.op import example_case
 from accel.verify.ops.table import OPS
 from accel.verify.report import Row, notes
 
@@ -193,6 +195,59 @@ def test_an_output_that_depends_on_nothing(torch: ModuleType) -> None:
         results = {result.column: result for result in run_operation(of(torch, weighted_sum=function), op, 25)}
         assert results["gradients"].note == "by autograd" and results["values"].failure is None
         assert (results["gradients"].failure is not None) == fails and results["gradients"].n_inputs > 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [("", ""), ("last call", "size of tensor"), ("argument d_out", "argument d_out"), ("argument x", "argument x")],
+)
+def test_a_gradient_of_an_autograd_function(torch: ModuleType, fault: str, message: str) -> None:
+    """It may neither use what the last call has left behind nor write to what it receives."""
+    last: dict[str, Any] = {}
+
+    class Normal(torch.autograd.Function):  # type: ignore[name-defined, misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any, scale: Any, bias: Any) -> Any:
+            centred = x - x.mean(1, keepdim=True)
+            steepness = 1 / torch.sqrt((centred**2).mean(1, keepdim=True) + 1e-5)
+            ctx.own = last["own"] = x, scale, steepness, centred * steepness
+            return centred * steepness * scale + bias
+
+        @staticmethod
+        def backward(ctx: Any, d_out: Any) -> Any:
+            x, scale, steepness, y = last["own"] if fault == "last call" else ctx.own
+            d_y, d_scale, d_bias = d_out * scale, (d_out * y).sum(0), d_out.sum(0)
+            d_x = steepness * (d_y - d_y.mean(1, keepdim=True) - y * (d_y * y).mean(1, keepdim=True))
+            if fault.startswith("argument"):
+                (d_out if fault == "argument d_out" else x).data.zero_()
+            return d_x, d_scale, d_bias
+
+    def layer_norm(*arguments: Any) -> Any:
+        return (Normal.apply(*arguments),)
+
+    backend, case = of(torch, layer_norm=layer_norm), example_case(LAYER_NORM)
+    if not fault:
+        check_gradients(backend, LAYER_NORM, case, 0)
+        return
+    with pytest.raises((AssertionError, RuntimeError), match=message):
+        check_gradients(backend, LAYER_NORM, case, 0)
+
+
+def test_memory_of_pytorch(torch: ModuleType) -> None:
+    """Outputs are no views of arguments, and gradients can be added to in place."""
+    rows = {op.name: op for op in OPS}
+
+    def dropout(x: Any, rate: float, seed: int) -> Any:
+        return (x.view(x.shape),)
+
+    arguments = {"x": np.ones((2, 3)), "rate": 0.0, "seed": 1}
+    with pytest.raises(AssertionError, match="dropout, output 0: memory: got a view of an argument"):
+        rows["dropout"].require_lasting(of(torch, dropout=dropout), arguments, arguments)
+    backend = of(torch, dropout=lambda x, rate, seed: (x.clone(),))
+    for fault, answer in (("two views", lambda d: d[:]), ("one number", lambda d: torch.ones(1).double().expand(2, 3))):
+        backend.dropout_vjp = lambda d_out, outputs, x, rate, seed, answer=answer: (answer(d_out),)
+        with pytest.raises(AssertionError, match=fault):
+            rows["dropout"].vjp(backend, arguments, np.ones((2, 3)))
 
 
 def test_dtypes_that_numpy_lacks(torch: ModuleType) -> None:

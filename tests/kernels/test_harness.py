@@ -12,10 +12,11 @@ import pytest
 from accel import cpu
 from accel.verify import test_gradients as test_grads
 from accel.verify import test_values as test_ops
+from accel.verify.gradients import check_gradients
 from accel.verify.mutants import gpst, span_parser, treeformer
 from accel.verify.mutants.contract import CONTRACT
 from accel.verify.mutants.table import MUTANTS
-from accel.verify.op import Op, example_case
+from accel.verify.op import Case, Op, example_case
 from accel.verify.ops.table import OPS
 from accel.verify.values import check_values
 from tests.fixtures.conformance import first_failure
@@ -120,6 +121,45 @@ def test_a_gradient_of_the_last_call_is_seen() -> None:
     assert first_failure(test_grads.test_gradients, backend, ROWS["layer_norm"]) is None
     backend.layer_norm_vjp = layer_norm_vjp
     assert first_failure(test_grads.test_gradients, backend, ROWS["layer_norm"]) is not None
+
+
+def test_a_wrong_gradient_is_named() -> None:
+    """The slope along one argument alone shows which of several gradients is wrong."""
+    for factors, ending in (((1, 1, 2), ""), ((3, 1, 2), "; wrong, too: bias")):
+
+        def layer_norm_vjp(*arguments: Any, factors: Any = factors) -> Any:
+            return tuple(n * x for n, x in zip(factors, cpu.layer_norm_vjp(*arguments), strict=True))
+
+        backend, row = backend_with("layer_norm_vjp", layer_norm_vjp), ROWS["layer_norm"]
+        with pytest.raises(AssertionError) as caught:
+            check_gradients(backend, row, example_case(row), 0)
+        name = "x" if ending else "bias"
+        assert f"along one direction: gradient of {name}: got" in str(caught.value)
+        assert str(caught.value).endswith(f" off{ending}")
+
+
+def test_the_message_says_what_is_wrong_with_a_tree_or_chart() -> None:
+    def backwards(scores: Any, offsets: Any, count: int) -> Any:
+        tree_offsets, tree_scores, span_offsets, spans, labels = cpu.best_trees(scores, offsets, count)
+        order = [i for a, b in zip(span_offsets[:-1], span_offsets[1:], strict=True) for i in reversed(range(a, b))]
+        return tree_offsets, tree_scores, span_offsets, spans[order], labels[order]
+
+    def first_sentence(scores: Any, offsets: Any, *, window: int) -> Any:
+        spans, owner, split_offsets, left, right, *others = cpu.pruned_chart(scores, offsets, window=window)
+        return spans, owner, split_offsets, left, np.zeros_like(right), *others
+
+    scores = np.zeros((3, 3, 1))
+    trees, charts = (
+        Case({"count": 2}, [{"scores": scores}]),
+        Case({"window": 2}, [{"scores": np.zeros(1)}, {"scores": np.zeros(1)}]),
+    )
+    for name, function, case, message in (
+        ("best_trees", backwards, trees, "of a tree are not in pre-order: [2, 2, 0] stands in the place of [0, 2, 0]"),
+        ("pruned_chart", first_sentence, charts, "output 4: [1]: got node 0, which sentence 1 does not have, wanted"),
+    ):
+        with pytest.raises(AssertionError) as caught:
+            check_values(backend_with(name, function), ROWS[name], case)
+        assert message in str(caught.value)
 
 
 def test_a_gradient_with_the_mask_of_the_last_call_is_seen() -> None:

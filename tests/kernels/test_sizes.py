@@ -18,8 +18,9 @@ import pytest
 from accel import cpu, ref
 from accel.verify import test_sizes as at_sizes
 from accel.verify.expected import cast
+from accel.verify.mutants.peaks import SOFTMAXES, largest_of_one_tile
 from accel.verify.mutants.sizes import AS_THEY_HAPPEN, MEASURES, wrong_above
-from accel.verify.op import Op
+from accel.verify.op import Case, Op
 from accel.verify.ops.table import OPS
 from accel.verify.sizes import axes, cases_at_sizes, sizes_around, tiles_of
 from accel.verify.values import check_values
@@ -40,6 +41,14 @@ def fails(name: str, function: Callable[..., Any], op: Op, tiles: dict[str, tupl
             at_sizes.test_gradients_at_sizes(backend, op)
         else:
             at_sizes.test_ops_at_sizes(backend, op)
+    except AssertionError:
+        return True
+    return False
+
+
+def refuses(op: Op, mutant: Callable[..., Any], case: Case) -> bool:
+    try:
+        check_values(backend_with(None, **{op.name: mutant}), op, case)
     except AssertionError:
         return True
     return False
@@ -79,6 +88,19 @@ def test_an_error_above_eight_heads_is_caught(name: str) -> None:
 @pytest.mark.parametrize(("name", "mutant"), AS_THEY_HAPPEN, ids=lambda x: getattr(x, "__name__", x))
 def test_errors_as_they_happen_are_caught(name: str, mutant: Callable[..., Any]) -> None:
     assert fails(name, mutant, ROWS[name.removesuffix("_vjp")])
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in")
+@pytest.mark.parametrize("name", [op.name for op in OPS if op.peaks])
+def test_a_softmax_that_misses_the_largest_score_is_caught(name: str) -> None:
+    """At every tile of our kernels; with 256 keys, the only query that sees a second tile has its peak there."""
+    op, (axis, _) = ROWS[name], SOFTMAXES[name]
+    for tile in {16, *tiles_of(SimpleNamespace(), op)[axis]}:
+        sizes = [size for size in sizes_around((tile,)) if size > tile]
+        for last in (False, True) if (name, tile) != ("causal_attention", 256) else (False,):
+            mutant = largest_of_one_tile(name, tile, last)
+            cases = (op.peaks(builder(**{axis: size})) for size in sizes for builder in axes(op)[axis])
+            assert any(refuses(op, mutant, case) for case in cases), f"{axis} above {tile}, the last tile: {last}"
 
 
 def test_a_neighbour_that_is_read_above_a_tile_is_caught() -> None:

@@ -18,8 +18,15 @@ def empty_row_has_lse_zero(*arguments: Any, **options: Any) -> Any:
     return out, np.where(np.isinf(lse), 0, lse).astype(lse.dtype)
 
 
-def dropout_before_softmax(*arguments: Any, rate: float, seed: int) -> Any:
+def dropout_before_softmax(*arguments: Any, rate: float = 0.0, seed: int = 0) -> Any:
     return cpu.sparse_attention(*arguments, rate=0.0, seed=seed)
+
+
+def keys_in_order_distances_not(q: Any, k: Any, v: Any, *others: Any, **options: Any) -> Any:
+    """Sort the keys of every row, but leave their relative positions where they are."""
+    *shared, row_offsets, keys, relative = others
+    rows = np.repeat(np.arange(len(q)), np.diff(row_offsets))
+    return cpu.sparse_attention(q, k, v, *shared, row_offsets, keys[np.lexsort((keys, rows))], relative, **options)
 
 
 def distance_off_by_one(q: Any, k: Any, v: Any, r: Any, *rest: Any, **options: Any) -> Any:

@@ -36,7 +36,7 @@ def gradient_overflows(d_out: Any, outputs: Any, h: Any, table: Any, bias: Any, 
         return d_h + 0 * np.exp(h @ table.T + bias).sum(), *others
 
 
-def turned_around_in_float32(distances: Any, offsets: Any, *, split: str) -> Any:
+def turned_around_in_float32(distances: Any, offsets: Any, *, split: str = "biased") -> Any:
     spans, span_offsets = cpu.distance_trees(distances, offsets, split=split)
     return spans[::-1].copy() if distances.dtype == np.float32 else spans, span_offsets
 
@@ -57,7 +57,7 @@ def one_infinity_in_float64(d_out: Any, outputs: Any, *arguments: Any) -> Any:
 _BUFFERS: dict[Any, Any] = {}
 
 
-def spans_in_one_buffer(distances: Any, offsets: Any, *, split: str) -> Any:
+def spans_in_one_buffer(distances: Any, offsets: Any, *, split: str = "biased") -> Any:
     """Return the same array at every call of the same shape, as a captured graph does."""
     spans, span_offsets = cpu.distance_trees(distances, offsets, split=split)
     buffer = _BUFFERS.setdefault((spans.shape, spans.dtype), spans)
@@ -67,6 +67,48 @@ def spans_in_one_buffer(distances: Any, offsets: Any, *, split: str) -> Any:
 
 def dropout_of_nothing_is_the_argument(x: Any, rate: float, seed: int) -> Any:
     return (x,) if rate == 0 else cpu.dropout(x, rate, seed)
+
+
+def rows_in_two_buffers(table: Any, ids: Any) -> Any:
+    """Return two arrays of a shape in turn: the next call leaves an output as it is, the one after it does not."""
+    y = cpu.embedding(table, ids)[0]
+    ring = _BUFFERS.setdefault((y.shape, y.dtype), [y.copy(), y.copy()])
+    ring.reverse()
+    ring[0][...] = y
+    return (ring[0],)
+
+
+_MASKS: dict[Any, Any] = {}
+
+
+def dropout_forgets_a_new_rate(x: Any, rate: float, seed: int) -> Any:
+    """Use the numbers of the call before this one, if it had the same shape and seed."""
+    (mask,) = cpu.dropout(np.ones_like(x), rate, seed)
+    if (x.shape, seed) not in _MASKS:
+        _MASKS.clear()
+    return ((x * _MASKS.setdefault((x.shape, seed), mask)).astype(x.dtype),)
+
+
+def unbiased_unless_told(distances: Any, offsets: Any, *, split: str = "unbiased") -> Any:
+    return cpu.distance_trees(distances, offsets, split=split)
+
+
+def unsigned_spans(distances: Any, offsets: Any, *, split: str = "biased") -> Any:
+    spans, span_offsets = cpu.distance_trees(distances, offsets, split=split)
+    return spans.astype(np.uint64), span_offsets
+
+
+def gradient_is_read_only(d_out: Any, outputs: Any, *arguments: Any) -> Any:
+    gradients = cpu.layer_norm_vjp(d_out, outputs, *arguments)
+    gradients[1].flags.writeable = False
+    return gradients
+
+
+def gradient_of_one_number(d_out: Any, outputs: Any, z: Any) -> Any:
+    """Return all zeros, as of rows of one element, in the memory of one number."""
+    (d_z,) = cpu.cumax_vjp(d_out, outputs, z)
+    zero = np.zeros(1, d_z.dtype)
+    return (d_z if d_z.any() else np.lib.stride_tricks.as_strided(zero, d_z.shape, (0, 0)),)
 
 
 def seeds_are_used_up(*arguments: Any) -> Any:
@@ -86,5 +128,11 @@ CONTRACT: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("bias_gelu_vjp", one_infinity_in_float64),
     ("distance_trees", spans_in_one_buffer),
     ("dropout", dropout_of_nothing_is_the_argument),
+    ("embedding", rows_in_two_buffers),
+    ("dropout", dropout_forgets_a_new_rate),
+    ("distance_trees", unbiased_unless_told),
+    ("distance_trees", unsigned_spans),
+    ("layer_norm_vjp", gradient_is_read_only),
+    ("cumax_vjp", gradient_of_one_number),
     ("pair_layers", seeds_are_used_up),
 )

@@ -106,16 +106,16 @@ def gradient_stops_at_the_cell(d_out: Any, outputs: Any, gates: Any, c0: Any, of
     return cpu.linear_recurrence_vjp(d_out, outputs, gates, before, np.arange(len(gates) + 1))
 
 
-def last_of_equal_distances(distances: Any, offsets: Any, *, split: str) -> Any:
+def last_of_equal_distances(distances: Any, offsets: Any, *, split: str = "biased") -> Any:
     slope = 1e-9 * np.arange(len(distances), dtype=distances.dtype)
     return cpu.distance_trees(distances + slope, offsets, split=split)
 
 
-def always_biased(distances: Any, offsets: Any, *, split: str) -> Any:
+def always_biased(distances: Any, offsets: Any, *, split: str = "biased") -> Any:
     return cpu.distance_trees(distances, offsets, split="biased")
 
 
-def spans_count_from_the_batch(distances: Any, offsets: Any, *, split: str) -> Any:
+def spans_count_from_the_batch(distances: Any, offsets: Any, *, split: str = "biased") -> Any:
     spans, span_offsets = cpu.distance_trees(distances, offsets, split=split)
     return (spans + np.repeat(offsets[:-1], np.diff(span_offsets))[:, np.newaxis]).astype(np.int32), span_offsets
 

@@ -149,7 +149,7 @@ def ninth_tile_of_queries_is_lost(d_out: Any, outputs: Any, *arguments: Any, **o
     return gradient_of_r_without(d_out, is_lost, outputs, *arguments, **options)
 
 
-def rows_of_dropout_restart_in_every_tile(*arguments: Any, rate: float, seed: int) -> Any:
+def rows_of_dropout_restart_in_every_tile(*arguments: Any, rate: float = 0.0, seed: int = 0) -> Any:
     """Give the queries of a sequence's later tiles the dropout of its first tile."""
     q, k, v, r, u, w, query_offsets, key_offsets = arguments
     out, lse = cpu.causal_attention(*arguments, rate=rate, seed=seed)
@@ -177,18 +177,65 @@ def words_of_the_first_tile(h: Any, table: Any, bias: Any, labels: Any) -> Any:
     return cpu.cross_entropy(h, table, bias, near)
 
 
-def largest_of_the_first_tile(h: Any, table: Any, bias: Any, labels: Any) -> Any:
-    """Subtract the largest logit of the first tile only: those of later tiles may overflow."""
-    logits = h @ table.T + bias
-    with np.errstate(all="ignore"):
-        top = logits[:, :8].max(axis=1)
-        lse = np.log(np.exp(logits - top[:, np.newaxis]).sum(axis=1)) + top
-    of_label = logits[np.arange(len(h)), labels]
-    return (np.where(labels < 0, 0, of_label - lse).astype(h.dtype),)
-
-
 def ids_of_eight_bits(table: Any, ids: Any) -> Any:
     return (table[ids.astype(np.int8)],)
+
+
+def gradient_without_labels(d_out: Any, outputs: Any, h: Any, table: Any, bias: Any, labels: Any) -> Any:
+    """Leave numbers in the gradients if there are no labels."""
+    gradients = cpu.cross_entropy_vjp(d_out, outputs, h, table, bias, labels)
+    return tuple(g + g.dtype.type(1e-3) for g in gradients) if (labels < 0).all() else gradients
+
+
+def output_without_keys(*arguments: Any, **options: Any) -> Any:
+    """Leave numbers in the output if no query has a key."""
+    out, lse = cpu.sparse_attention(*arguments, **options)
+    return out if len(arguments[-1]) else out + 1, lse
+
+
+def dropout_of_32_bits(name: str) -> Function:
+    """Return an attention that numbers a row modulo 2^32: after so many rows it begins with the first row again."""
+
+    def mutant(q: Any, k: Any, *others: Any, **options: Any) -> Any:
+        *middle, query_offsets, key_offsets = others
+        out, lse = getattr(cpu, name)(q, k, *others, **options)
+        first = 2**32 // (2**20 * q.shape[1])
+        if len(q) > first:  # in the last sequence
+            offsets = np.maximum(query_offsets - first, 0)
+            out[first:] = getattr(cpu, name)(q[first:], k, *middle, offsets, key_offsets, **options)[0]
+        return out, lse
+
+    return mutant
+
+
+def later_of_equal(name: str) -> Function:
+    """Return an operation that takes, of equal numbers of one sequence or node, first that of a later tile of 16."""
+    step = -1e-9 if name == "pruned_chart" else 1e-9  # ascending order, or the largest number
+
+    def mutant(x: Any, offsets: Any, **options: Any) -> Any:
+        lengths = np.diff(offsets)
+        sizes = {
+            "distance_trees": lengths,
+            "pruned_chart": lengths - 1,
+            "chart_trees": [size for n in lengths for size in range(1, n) for _ in range(n - size)],
+        }[name]
+        tiles = np.concatenate([x[:0], *(np.arange(size) // 16 for size in sizes)])
+        return getattr(cpu, name)(x + step * tiles.astype(x.dtype), offsets, **options)
+
+    return mutant
+
+
+def fixed_above(name: str, words: int, **fixed: Any) -> Function:
+    """Return an operation that forgets the values of these arguments if a sequence has more words."""
+    right = getattr(cpu, name)
+
+    def mutant(*arguments: Any, **options: Any) -> Any:
+        bound = inspect.signature(right).bind(*arguments, **options)
+        if np.diff(bound.arguments["offsets"]).max(initial=0) > words:
+            bound.arguments |= fixed
+        return right(*bound.args, **bound.kwargs)
+
+    return mutant
 
 
 AS_THEY_HAPPEN: tuple[tuple[str, Function], ...] = (
@@ -200,6 +247,18 @@ AS_THEY_HAPPEN: tuple[tuple[str, Function], ...] = (
     ("causal_attention_vjp", ninth_tile_of_queries_is_lost),
     ("layer_norm", second_tile_in_both_directions),
     ("cross_entropy", words_of_the_first_tile),
-    ("cross_entropy", largest_of_the_first_tile),
     ("embedding", ids_of_eight_bits),
+    ("cross_entropy_vjp", gradient_without_labels),
+    ("sparse_attention", output_without_keys),
+    ("causal_attention", dropout_of_32_bits("causal_attention")),
+    ("dot_product_attention", dropout_of_32_bits("dot_product_attention")),
+    ("distance_trees", later_of_equal("distance_trees")),
+    ("pruned_chart", later_of_equal("pruned_chart")),
+    ("chart_trees", later_of_equal("chart_trees")),
+    ("distance_trees", fixed_above("distance_trees", 16, split="biased")),
+    ("cky_pool", fixed_above("cky_pool", 16, max_height=None)),
+    ("segments", fixed_above("segments", 16, memory="stack", positions="depth")),
+    ("segments", fixed_above("segments", 16, positions="depth")),
+    ("pruned_chart", fixed_above("pruned_chart", 16, window=2)),
+    ("best_trees", fixed_above("best_trees", 16, count=5)),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from accel.verify.mutants.attention import ATTENTION
+from accel.verify.mutants.attention import ATTENTION, keys_in_order_distances_not
 from accel.verify.mutants.fasttrees import FASTTREES
 from accel.verify.mutants.gpst import GPST
 from accel.verify.mutants.gpst_layers import GPST_LAYERS
@@ -25,4 +25,5 @@ MUTANTS: tuple[tuple[str, Callable[..., Any]], ...] = (
     *GPST,
     *GPST_LAYERS,
     *SPAN_PARSER,
+    ("sparse_attention", keys_in_order_distances_not),  # at the end: benchmarks/checkers.py records the numbers
 )

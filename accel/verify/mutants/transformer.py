@@ -15,11 +15,13 @@ def scale_of_the_width(q: Any, *rest: Any, **options: Any) -> Any:
     return cpu.dot_product_attention((q / q.shape[1] ** 0.5).astype(q.dtype), *rest, **options)
 
 
-def causal_is_forgotten(*arguments: Any, causal: bool, **options: Any) -> Any:
+def causal_is_forgotten(*arguments: Any, causal: bool = False, **options: Any) -> Any:
     return cpu.dot_product_attention(*arguments, causal=False, **options)
 
 
-def aligned_at_the_start(q: Any, k: Any, v: Any, queries: Any, keys: Any, *, causal: bool, **options: Any) -> Any:
+def aligned_at_the_start(
+    q: Any, k: Any, v: Any, queries: Any, keys: Any, *, causal: bool = False, **options: Any
+) -> Any:
     """Let causal query i see the keys up to i, whatever keys came before."""
     out, lse = np.empty_like(q), np.empty(q.shape[:2], q.dtype)
     for b in range(len(queries) - 1):

@@ -22,6 +22,7 @@ from accel.verify.op import (
     pieces,
     row_too_many,
 )
+from accel.verify.peaks import with_peak_of_keys
 from accel.verify.strategies import dropout_seeds, floats, position_types, regimes, seeds
 from refimpl import attention, randomness
 from refimpl.transformer_grammars import stack_compose
@@ -59,6 +60,7 @@ def sparse_cases(draw: Callable) -> Case:
             sets[draw(st.integers(0, n - 1), label="row without keys")] = []
         rows = np.random.default_rng(seed + number)
         q, k, v = (floats(regime, seed + 3 + 5 * number + i, n + extra, heads, width) for i in range(3))
+        sets = [rows.permutation(s).tolist() for s in sets]
         relative = [[int(x) for x in rows.integers(0, 9, len(s))] for s in sets]
         examples.append({"q": q[extra:], "k": k, "v": v, "keys": sets, "relative": relative})
     return Case(shared, examples)
@@ -67,13 +69,22 @@ def sparse_cases(draw: Callable) -> Case:
 def sparse_of_sizes(
     rate: float, queries: int = 4, keys: int = 5, edges: int = 3, heads: int = 1, width: int = 3
 ) -> Case:
-    """The first query sees no key; every other query sees `edges` keys, the first and a late one among them."""
+    """The first query sees no key; every other query sees `edges` keys, the first and a late one among them.
+
+    They are listed in ascending and in descending order in turn.
+    """
     keys = max(keys, edges)
-    sets = [[], *([0, *sorted(keys - 1 - (i + j) % (keys - 1) for j in range(edges - 1))] for i in range(queries - 1))]
+    sets = [[0, *sorted(keys - 1 - (i + j) % (keys - 1) for j in range(edges - 1))] for i in range(queries - 1)]
+    sets = [[], *(s[:: (-1) ** i] for i, s in enumerate(sets))]
     q, k, v = (floats("unit", 3 + i, n, heads, width) for i, n in enumerate((queries, keys, keys)))
     relative = [[(13 * i + j) % RELATIVE for j in range(len(s))] for i, s in enumerate(sets)]
     example = {"q": q, "k": k, "v": v, "keys": sets, "relative": relative}
     return Case(position_arrays("unit", 0, RELATIVE, heads, width) | {"rate": rate, "seed": 7}, [example])
+
+
+def sparse_without_keys() -> Case:
+    case = sparse_of_sizes(0.0)
+    return Case(case.shared, [e | {name: [[] for _ in e["q"]] for name in ("keys", "relative")} for e in case.examples])
 
 
 def ref_sparse(shared: Example, example: Example, start: int, attend: Attend = attention.sparse_attention) -> Outputs:
@@ -140,6 +151,11 @@ def causal_halves_of_sizes(keys: int = 4) -> Case:
     return causal_of_sizes(0.3, queries=(keys + 1) // 2, keys=keys)
 
 
+def causal_with_large_numbers() -> Case:
+    """The numbers of the last query's dropout, $(2^{20} n + j) H + h$, are above $2^{32}$."""
+    return causal_of_sizes(0.3, queries=17, sequences=1, heads=256, width=1)
+
+
 def ref_causal(shared: Example, example: Example, start: int, attend: Attend = attention.causal_attention) -> Outputs:
     (n, heads, _), s = example["q"].shape, len(example["k"])
     row, column, head = np.ogrid[start : start + n, 0:s, 0:heads]
@@ -158,7 +174,8 @@ ATTENTION = (
         "sparse_attention", "attention", "ATT-1", sparse_cases(), ref_sparse, batched_sparse, split_by_queries,
         diff=ATTENTION_DIFF, options=("rate", "seed"), moves=False,
         condition=lambda s, e, start, unit: ref_sparse(s, e, start, partial(conditions.sparse_attention, unit=unit)),
-        laws=(laws.weighted_mean_of_values,), sized=dropping_and_not(sparse_of_sizes), has_softmax=True,
+        laws=(laws.weighted_mean_of_values,), peaks=with_peak_of_keys,
+        sized=(*dropping_and_not(sparse_of_sizes), sparse_without_keys),
         errors=(
             MIXED,
             ("keys", lambda a: a | {"keys": a["keys"] + np.int32(10_000)}),
@@ -172,7 +189,8 @@ ATTENTION = (
         diff=ATTENTION_DIFF, options=("rate", "seed"), moves=False,
         condition=lambda s, e, start, unit: ref_causal(s, e, start, partial(conditions.causal_attention, unit=unit)),
         laws=(laws.weighted_mean_of_values,),
-        sized=(*dropping_and_not(causal_of_sizes), causal_halves_of_sizes), has_softmax=True,
+        peaks=with_peak_of_keys,
+        sized=(*dropping_and_not(causal_of_sizes), causal_halves_of_sizes, causal_with_large_numbers),
         errors=(
             MIXED,
             ("r", lambda a: a | {"r": a["r"][:0]}),

@@ -13,7 +13,8 @@ from accel.verify import gate_conditions, laws
 from accel.verify.compare import assert_offsets
 from accel.verify.op import Case, Example, Op, Outputs, Spoiler, batched_rows, offsets_of, pieces, split_by_x
 from accel.verify.ops.layers import rows_of_sizes
-from accel.verify.strategies import floats, regimes, seeds
+from accel.verify.peaks import with_peak_of_gates, with_peak_of_logits, with_peak_of_masters
+from accel.verify.strategies import floats, ones_and_zeros, regimes, seeds
 from refimpl import layers, trees
 from refimpl.fasttrees import cells, cumax, distance_trees, transformer_gate
 
@@ -201,9 +202,10 @@ def distance_cases(draw: Callable) -> Case:
     return Case({"split": draw(st.sampled_from(["biased", "unbiased"]), label="split")}, examples)
 
 
-def distances_of_sizes(sequences: int = 2, words: int = 4) -> Case:
+def distances_of_sizes(split: str, tied: bool, sequences: int = 2, words: int = 4) -> Case:
     lengths = [*(1 + i % 3 for i in range(sequences - 1)), words]
-    return Case({"split": "biased"}, [{"distances": floats("unit", i, n)} for i, n in enumerate(lengths)])
+    distances = [ones_and_zeros(i, n) if tied else floats("unit", i, n) for i, n in enumerate(lengths)]
+    return Case({"split": split}, [{"distances": x} for x in distances])
 
 
 def ref_distance_trees(shared: Example, example: Example, start: int) -> Outputs:
@@ -223,12 +225,14 @@ def split_spans(outputs: Outputs, case: Case) -> list[Outputs]:
     return [(part,) for part in pieces(spans, np.diff(offsets).tolist())]
 
 
+SPLITS = (("biased", False), ("biased", True), ("unbiased", False), ("unbiased", True))
+
 FASTTREES = (
     Op(
         "cumax", "cumax", "FT-1", cumax_cases(),
         lambda s, e, start: (np.array([cumax.cumax(row) for row in e["z"]]),),
         batched_rows("z"), split_by_x, diff=("z",), finite=True, saturated=True,
-        laws=(laws.rises_to_one,), sized=(logits_of_sizes,),
+        laws=(laws.rises_to_one,), sized=(logits_of_sizes,), peaks=with_peak_of_logits,
         condition=lambda s, e, start, unit: (np.array([gate_conditions.cumax(z, 0.0, unit) for z in e["z"]]),),
         gradient_conditions=lambda a, d_out: (
             np.array([gate_conditions.cumax_gradient(*row) for row in zip(a["z"], d_out, strict=True)]),
@@ -242,7 +246,7 @@ FASTTREES = (
     Op(
         "tree_gate", "transformer_gate", "FT-11", tree_gate_cases(), ref_tree_gate,
         batched_rows("a", "b", "f", "x"), split_by_x, diff=("a", "b", "f", "x"), finite=True, saturated=True,
-        laws=(laws.lets_through_a_part,), sized=(tree_gates_of_sizes,),
+        laws=(laws.lets_through_a_part,), sized=(tree_gates_of_sizes,), peaks=with_peak_of_gates,
         condition=lambda s, e, start, unit: (
             np.array([gate_conditions.tree_gate(*row, unit) for row in zip(*(e[x] for x in "abfx"), strict=True)]),
         ),
@@ -258,7 +262,7 @@ FASTTREES = (
     Op(
         "recurrence", "cells", "FT-3", recurrence_cases(("lstm", "on_lstm", "fasttrees")), ref_steps,
         batched_steps, split_by_x, diff=("gates", "weight", "bias"), options=("kind",),
-        finite=True, saturated=True, condition=condition_of_steps,
+        finite=True, saturated=True, condition=condition_of_steps, peaks=with_peak_of_masters,
         laws=(laws.hidden_states_in_range, laws.distances_in_range),
         sized=(
             partial(steps_of_sizes, "lstm", masters=None), partial(steps_of_sizes, "on_lstm"),
@@ -276,13 +280,13 @@ FASTTREES = (
         "linear_recurrence", "cells", "FT-6", recurrence_cases(("faster_fasttrees",)), ref_steps,
         batched_steps, split_by_x, diff=("gates",), finite=True, saturated=True, condition=condition_of_steps,
         laws=(laws.hidden_states_in_range, laws.distances_in_range),
-        sized=(partial(steps_of_sizes, "faster_fasttrees"),),
+        sized=(partial(steps_of_sizes, "faster_fasttrees"),), peaks=with_peak_of_masters,
         errors=(*STEPS, ("offsets", replaced("c0", lambda x: x[:-1]))),
     ),
     Op(
         "distance_trees", "distance_trees", "FT-8", distance_cases(), ref_distance_trees,
         batched_distances, split_spans, options=("split",), exact=True, finite=True,
-        laws=(laws.binary_and_nested,), sized=(distances_of_sizes,),
+        laws=(laws.binary_and_nested,), sized=tuple(partial(distances_of_sizes, *x) for x in SPLITS),
         errors=(
             *SEQUENCES,
             ("distances|NaN", replaced("distances", lambda x: x * np.nan)),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from accel.verify import laws
+from accel.verify.compare import Disagreement
 from accel.verify.op import Case, Example, Op, Outputs, Spoiler, offsets_of
 from accel.verify.ops.fasttrees import SEQUENCES
-from accel.verify.strategies import floats, regimes, seeds
+from accel.verify.strategies import floats, ones_and_zeros, regimes, seeds
 from refimpl.gpst.pruned_chart import merge_order, pruned_chart
 
 sentence_lengths = st.lists(st.one_of(st.integers(1, 3), st.integers(1, 13)), min_size=1, max_size=4)
@@ -30,9 +32,10 @@ def score_cases(draw: Callable) -> Case:
     return Case({"window": draw(pruned_windows, label="window")}, examples)
 
 
-def scores_of_sizes(sentences: int = 2, words: int = 5) -> Case:
+def scores_of_sizes(window: int, tied: bool, sentences: int = 2, words: int = 5) -> Case:
     lengths = [*(1 + b % 4 for b in range(sentences - 1)), words]
-    return Case({"window": 2}, [{"scores": floats("unit", b, n - 1)} for b, n in enumerate(lengths)])
+    scores = [ones_and_zeros(b, n - 1) if tied else floats("unit", b, n - 1) for b, n in enumerate(lengths)]
+    return Case({"window": window}, [{"scores": x} for x in scores])
 
 
 def ref_pruned_chart(shared: Example, example: Example, start: int) -> Outputs:
@@ -76,7 +79,11 @@ def split_pruned_chart(outputs: Outputs, case: Case) -> list[Outputs]:
         number[first_words[b] : first_words[b + 1]] = np.arange(n)
         number[first_words[-1] + np.flatnonzero(cells)] = n + np.arange(cells.sum())
         parts = number[left[splits]], number[right[splits]]
-        assert all((part >= 0).all() for part in parts), "a part belongs to another sentence"
+        for output, part in zip((3, 4), parts, strict=True):
+            if (part < 0).any():
+                place = int(np.flatnonzero(splits)[part < 0][0])
+                other = f"node {outputs[output][place]}, which sentence {b} does not have"
+                raise Disagreement(f"PC-2 pruned_chart, output {output}", f"[{place}]", other, "one of its nodes")
         charts.append((spans[cells], sizes[cells], *parts, steps[cells], number[roots[b : b + 1]]))
     return charts
 
@@ -92,7 +99,7 @@ GPST = (
         "pruned_chart", "pruned_chart", "PC-2", score_cases(), ref_pruned_chart,
         batched_scores, split_pruned_chart, options=("window",), exact=True, finite=True,
         laws=(laws.parts_meet, laws.parts_come_earlier, laws.windows, laws.chart_sizes),
-        sized=(scores_of_sizes,),
+        sized=tuple(partial(scores_of_sizes, *x) for x in ((2, False), (4, False), (2, True))),
         errors=(
             *SEQUENCES,
             ("sequence 2|empty", two_sentences(offsets=np.array([0, 3, 7, 7], np.int64))),

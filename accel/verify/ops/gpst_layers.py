@@ -23,6 +23,7 @@ from accel.verify.op import (
     split_by_x,
 )
 from accel.verify.ops.layers import elements_of_sizes, rows_of_sizes
+from accel.verify.peaks import with_peak_of_group
 from accel.verify.strategies import dropout_seeds, floats, regimes, seeds
 from refimpl import attention, layers, randomness
 from refimpl.gpst import composition
@@ -216,7 +217,7 @@ GPST_LAYERS = (
     Op(
         "weighted_sum", "inside_outside", "IO-3", group_cases(), ref_weighted_sum,
         batched_groups, split_groups, diff=("scores", "vectors"), laws=(weights_of_groups,),
-        sized=(groups_of_sizes,), has_softmax=True,
+        sized=(groups_of_sizes,), peaks=with_peak_of_group,
         condition=lambda s, e, start, unit: conditions.weighted_sum(e["scores"], e["vectors"], e["sizes"], unit),
         errors=(
             ("vectors", lambda a: a | {"scores": np.ones(999)}),

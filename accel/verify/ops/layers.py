@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from accel.verify import conditions, laws
 from accel.verify.op import Case, Example, Op, Outputs, batched_rows, split_by_x
+from accel.verify.peaks import with_peak_of_words
 from accel.verify.strategies import dropout_seeds, floats, regimes, seeds
 from refimpl import layers, randomness
 
@@ -83,6 +84,11 @@ def output_of_sizes(rows: int = 4, words: int = 5, width: int = 3) -> Case:
     return Case({"table": floats("unit", 0, words, width), "bias": floats("unit", 2, words)}, examples)
 
 
+def output_without_labels() -> Case:
+    case = output_of_sizes()
+    return Case(case.shared, [e | {"labels": np.full_like(e["labels"], -1)} for e in case.examples])
+
+
 LAYERS = (
     Op(
         "layer_norm", "layers", "LAY-1", row_cases(scale="", bias=""),
@@ -131,7 +137,7 @@ LAYERS = (
         batched_rows("h", "table", "bias", "labels"),
         lambda outputs, case: split_by_x(outputs[:2], case),  # the third has all labelled rows, or none
         diff=("h", "table", "bias"),
-        laws=(laws.log_probability,), sized=(output_of_sizes,), has_softmax=True,
+        laws=(laws.log_probability,), sized=(output_of_sizes, output_without_labels), peaks=with_peak_of_words,
         condition=lambda s, e, start, unit: (
             conditions.cross_entropy(e["h"], s["table"], s["bias"], e["labels"], unit),
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -91,9 +92,12 @@ def split_segments(outputs: Outputs, case: Case) -> list[Outputs]:
 types_examples = position_types().map(lambda types: {"types": [int(t) for t in types]})
 
 
+MEMORIES = (("stack", "depth"), ("shift", "depth"), ("shift", "linear"))
+
+
 @st.composite
 def segment_cases(draw: Callable) -> Case:
-    memory, positions = draw(st.sampled_from([("stack", "depth"), ("shift", "depth"), ("shift", "linear")]))
+    memory, positions = draw(st.sampled_from(MEMORIES))
     shared = {"segment_length": draw(st.integers(1, 7)), "memory_length": draw(st.integers(0, 7)),
               "memory": memory, "positions": positions}  # fmt: skip
     return Case(shared, draw(st.lists(types_examples, min_size=1, max_size=3)))
@@ -114,9 +118,11 @@ def actions_of_sizes(sequences: int = 2, words: int = 4) -> Case:
     return Case({}, [{"actions": actions} for actions in examples])
 
 
-def segments_of_sizes(sequences: int = 2, words: int = 4, segment: int = 4, memory: int = 5) -> Case:
+def segments_of_sizes(
+    kind: str, positions: str, sequences: int = 2, words: int = 4, segment: int = 4, memory: int = 5
+) -> Case:
     """Sequences that are longer than the segment or the memory, if these are long."""
-    shared = {"segment_length": segment, "memory_length": memory, "memory": "stack", "positions": "depth"}
+    shared = {"segment_length": segment, "memory_length": memory, "memory": kind, "positions": positions}
     return Case(shared, types_of_sizes(sequences, max(words, segment - 4, memory - 5)).examples)
 
 
@@ -153,7 +159,7 @@ STRUCTURE = (
     Op(
         "segments", "segments", "SEG-1", segment_cases(),
         ref_segment_rows, batched_types, split_segments, exact=True,
-        laws=(laws.columns_inside,), sized=(segments_of_sizes,),
+        laws=(laws.columns_inside,), sized=tuple(partial(segments_of_sizes, *x) for x in MEMORIES),
         errors=(
             *ILL_FORMED,
             ("segment_length", lambda a: a | {"segment_length": 0}),

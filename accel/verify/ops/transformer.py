@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from accel.verify import conditions, laws
 from accel.verify.op import Attend, Case, Example, Op, Outputs, dropping_and_not, offsets_of, row_too_many, split_by_x
+from accel.verify.peaks import with_peak_of_keys
 from accel.verify.strategies import dropout_seeds, floats, regimes, seeds
 from refimpl import attention, randomness
 
@@ -44,6 +45,11 @@ def dot_product_of_sizes(
         for number, (n, s) in enumerate(sizes)
     ]
     return Case({"causal": causal, "rate": rate, "seed": 7}, examples)
+
+
+def dot_product_with_large_numbers() -> Case:
+    """The numbers of the last queries' dropout, as in `causal_with_large_numbers`, are above $2^{32}$."""
+    return dot_product_of_sizes(False, 0.3, queries=64, keys=2, heads=64, width=1)
 
 
 def dot_product_of_squares(causal: bool, rate: float, keys: int = 6) -> Case:
@@ -82,10 +88,11 @@ TRANSFORMER = (
             s, e, start, partial(conditions.dot_product_attention, unit=unit)
         ),
         laws=(laws.weighted_mean_of_values,),
-        has_softmax=True,
-        sized=tuple(
-            y for f in (dot_product_of_sizes, dot_product_of_squares) for x in (True, False)
-            for y in dropping_and_not(partial(f, x))
+        peaks=with_peak_of_keys,
+        sized=(
+            *(y for f in (dot_product_of_sizes, dot_product_of_squares) for x in (True, False)
+              for y in dropping_and_not(partial(f, x))),
+            dot_product_with_large_numbers,
         ),
         errors=(
             ("k:|float32", lambda a: a | {"k": a["k"].astype(np.float32)}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,15 @@ from hypothesis import strategies as st
 from accel.verify import conditions, laws
 from accel.verify.op import Case, Example, Op, Outputs, offsets_of, pieces
 from accel.verify.ops.fasttrees import SEQUENCES, lengths_of_sequences, replaced, split_spans, with_nan
-from accel.verify.strategies import floats, regimes, seeds
+from accel.verify.peaks import with_peak_of_phrases
+from accel.verify.strategies import floats, ones_and_zeros, regimes, seeds
 from refimpl import trees
 from refimpl.treeformer import cky_pooling
 
 heights = st.one_of(st.none(), st.integers(1, 3), st.integers(1, 9))
 
 
-def n_pairs(n: int, max_height: int | None) -> int:
+def n_pairs(n: int, max_height: int | None = None) -> int:
     """Return how many weights a chart of n tokens has."""
     return sum(j - i for i, j in cky_pooling.phrases(n, max_height))
 
@@ -48,6 +50,12 @@ def charts_of_sizes(words: int = 4, sentences: int = 2, width: int = 3) -> Case:
     lengths = [*[2] * (sentences - 1), words]
     shared = {"compose": compose, "direction": floats("unit", 1, width), "max_height": None}
     return Case(shared, [{"tokens": floats("unit", 2 + b, n, width)} for b, n in enumerate(lengths)])
+
+
+def low_charts_of_sizes(words: int = 4) -> Case:
+    """Charts of phrases of up to three words."""
+    case = charts_of_sizes(words)
+    return Case(case.shared | {"max_height": 3}, case.examples)
 
 
 def ref_cky_pool(shared: Example, example: Example, start: int) -> Outputs:
@@ -83,9 +91,10 @@ def weight_cases(draw: Callable) -> Case:
     return Case({"max_height": draw(st.sampled_from([None, max(lengths), 99]), label="max_height")}, examples)
 
 
-def weights_of_sizes(words: int = 4, sentences: int = 2) -> Case:
+def weights_of_sizes(tied: bool, words: int = 4, sentences: int = 2) -> Case:
     lengths = [*(1 + b % 3 for b in range(sentences - 1)), words]
-    examples = [{"weights": floats("unit", b, n_pairs(n, None)), "n": n} for b, n in enumerate(lengths)]
+    weights = [ones_and_zeros(b, x) if tied else floats("unit", b, x) for b, x in enumerate(map(n_pairs, lengths))]
+    examples = [{"weights": x, "n": n} for x, n in zip(weights, lengths, strict=True)]
     return Case({"max_height": None}, examples)
 
 
@@ -111,7 +120,8 @@ TREEFORMER = (
     Op(
         "cky_pool", "cky_pooling", "CKY-3", chart_cases(), ref_cky_pool,
         batched_charts, split_charts, diff=("tokens", "compose", "direction"), options=("max_height",), finite=True,
-        laws=(laws.whole_chart, laws.weights_of_splits), sized=(charts_of_sizes,),
+        laws=(laws.whole_chart, laws.weights_of_splits), sized=(charts_of_sizes, low_charts_of_sizes),
+        peaks=with_peak_of_phrases,
         condition=lambda s, e, start, unit: conditions.cky_pool(
             e["tokens"], s["compose"], s["direction"], s["max_height"], unit
         ),
@@ -128,7 +138,7 @@ TREEFORMER = (
     Op(
         "chart_trees", "cky_pooling", "CKY-4", weight_cases(), ref_chart_trees,
         batched_weights, split_spans, options=("max_height",), exact=True, finite=True,
-        laws=(laws.binary_and_nested,), sized=(weights_of_sizes,),
+        laws=(laws.binary_and_nested,), sized=(partial(weights_of_sizes, False), partial(weights_of_sizes, True)),
         errors=(
             *SEQUENCES,
             ("sequence 0|3 tokens|height 2|no root", too_low),
