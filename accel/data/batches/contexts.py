@@ -53,8 +53,13 @@ class SentencesBatch:
 
 
 def sent(ops: ModuleType, arrays: Mapping[str, np.ndarray]) -> dict[str, Array]:
-    """Return the arrays of a batch of contexts on a backend, with `words` and `actions` of `SentencesBatch`."""
+    """Return the arrays of a batch of contexts in a backend's memory, with `words` and `actions` of `SentencesBatch`.
+
+    Raises ValueError if `contexts` does not rise from 0 to the number of sentences.
+    """
     offsets, contexts = arrays["offsets"], arrays["contexts"]
+    if contexts[0] or contexts[-1] != len(offsets) - 1 or (np.diff(contexts) < 0).any():
+        raise ValueError(f"contexts: do not rise from 0 to the number of sentences, {len(offsets) - 1}")
     starts = {"words": offsets[contexts], "actions": (2 * offsets - np.arange(len(offsets)))[contexts]}
     attention = [(name, name) for name in ("offsets", "words", "actions")]
     return on_device(ops, {**arrays, **starts}, groups=["ids"], labels=["ids"], attention=attention)
