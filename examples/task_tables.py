@@ -95,6 +95,12 @@ TASKS = {
         {"accuracy, all": "accuracy, %", **{f"accuracy, {n} attractors": f"{n} attractors" for n in range(3)}},
         "transformer", {"transformer": "94.8", "fasttrees": "94.8", "conv_fasttrees": "95.7"},
     ),
+    "fasttrees/agreement_generated": TaskTable(
+        BLOCKS, {"accuracy, one noun between": "one noun between, %", "accuracy, two": "two, %"}, "transformer"
+    ),
+    "fasttrees/arithmetic_1000_steps": TaskTable(
+        BLOCKS, {"accuracy, validation": "characters, %", "accuracy": "answers, %"}, "transformer"
+    ),
     "fasttrees/arithmetic": TaskTable(
         BLOCKS, {"accuracy, validation": "characters, %", "accuracy": "answers, %"}, "transformer",
         {"transformer": ", 76.10", "fasttrees": ", 84.26", "conv_fasttrees": ", 82.62"},

@@ -94,7 +94,7 @@ def linear(x: Float, weight: Float, bias: Float | None = None) -> Float:
 
     Spec: LAY-7.  $x W + b$
 
-    x : [T, d] float; weight : [d, e] float; bias : [e] float or None -> [T, e] float
+    x : [T, d] float; weight : [d, m] float; bias : [m] float or None -> [T, m] float
     Raises ValueError if shapes or dtypes do not fit.
 
     >>> linear(np.array([[1.0, 2.0]]), np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), np.array([0.0, 0.0, 4.0]))
@@ -135,8 +135,8 @@ def mlp(x: Float, parameters: Parameters, name: str, activation: Callable[[Float
 
     Spec: LAY-7, LAY-9.  $\operatorname{erf\_gelu}(x W_1 + b_1) W_2 + b_2$, or with another activation
 
-    x : [T, d] float; parameters : `{name}.in` [d, f], `.in_bias` [f], `.out` [f, e], `.out_bias` [e]
-    activation : function of every element, between the layers -> [T, e] float
+    x : [T, d] float; parameters : `{name}.in` [d, f], `.in_bias` [f], `.out` [f, m], `.out_bias` [m]
+    activation : function of every element, between the layers -> [T, m] float
     Raises ValueError if shapes or dtypes do not fit.
     """
     hidden = activation(linear(x, parameters[f"{name}.in"], parameters[f"{name}.in_bias"]))

@@ -21,7 +21,7 @@ def launched() -> tuple[int, int, int]:
     """Return rank, number of processes and rank on this machine."""
     for names in _LAUNCHERS:
         if names[0] in os.environ and names[1] in os.environ:
-            rank, local_ranks = os.environ[names[0]], (names[2], "SLURM_LOCALID")  # srun may set PMI_RANK alone
+            rank, local_ranks = os.environ[names[0]], (names[2], "SLURM_LOCALID")  # srun may set none of MPI
             local_rank = next((os.environ[name] for name in local_ranks if name in os.environ), rank)
             return int(rank), int(os.environ[names[1]]), int(local_rank)
     return 0, 1, 0
@@ -40,7 +40,7 @@ def open_group(name: str | None) -> Communicator:
         return communicator.serial()
     if size > 1:
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES", str(local_rank)).split(",")
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[local_rank % len(gpus)].strip()
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[local_rank % len(gpus)].strip()  # srun may list one's own GPU only
     try:
         group = communicator.mpi() if name == "mpi" else communicator.nccl(rank, size)
     except ImportError as error:

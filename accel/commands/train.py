@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --kernels fast: capture a GPU's steps, and replay those of one shape by one call each",
     )
-    parser.add_argument("--communicator", choices=COMMUNICATORS, help="default: mpi under mpirun, else serial")
+    parser.add_argument("--communicator", choices=COMMUNICATORS, help="default: mpi under mpirun or srun, else serial")
     parser.add_argument("--steps", type=int)
     unit = "in rows (tasks of pairs and masked_words: in tokens; span_parser: in words)"
     parser.add_argument("--batch-size", type=int, help=f"the size of a batch, over all processes, {unit}")

@@ -48,7 +48,7 @@ def begin_sum(communicator: Communicator, array: Array) -> Callable[[], None]:
 
 
 def mpi() -> Communicator:
-    """Return the group that `mpirun` started; arrays of a GPU pass through the host's memory.
+    """Return the group that `mpirun` or `srun` started; arrays of a GPU pass through the host's memory.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def nccl(rank: int, size: int) -> Communicator:
     if not device.xp().cuda.nccl.available:
         raise ImportError("NCCL is missing")
     host, port = (os.environ.get(name, place) for name, place in zip(_MEETING, ("127.0.0.1", "13333"), strict=True))
-    if rank == 0:
+    if rank == 0 or not port.isdecimal():
         _check_free(host, port)
     group = init_process_group(size, rank, backend="nccl", host=host, port=int(port))
     beside = Beside()

@@ -157,17 +157,21 @@ def _has_begun(directory: Path) -> bool:
 def require_checkpoint(directory: Path, checkpoint_every: int) -> None:
     """Raise TrainingError if a run to be resumed has lost its checkpoint.
 
-    A run without one that has no other parameters and metrics of at most `checkpoint_every` steps was killed before its
-    first checkpoint, and can begin anew. The step that first saves any parameters also saves a checkpoint, see
-    `accel.training.loop`. So a run that has only other parameters was killed within that step if the incomplete file of
-    the checkpoint is there, which is made before them (in older versions, if the metrics have no line of the step).
-    Otherwise its checkpoint is lost.
+    A run without one that has metrics of at most `checkpoint_every` steps, and no other parameters, may have been
+    killed before its first checkpoint, and can begin anew. The step that first saves any parameters also saves a
+    checkpoint, see `accel.training.loop`. So a run that has only other parameters was killed within that step if the
+    incomplete file of the checkpoint is there, which is made before them (in older versions, if the metrics have no
+    line of the step). Otherwise its checkpoint is lost. `checkpoint_every` is that of the training which resumes the
+    run.
     """
-    if any((directory / name).exists() for name in (NEWEST, f"{NEWEST}.partial")):
+    if (directory / NEWEST).exists():
         return
     lines = (directory / METRICS).read_bytes().count(b"\n") if (directory / METRICS).exists() else 0
-    most = read_state(directory / BEST).get("step", 0) - 1 if (directory / BEST).exists() else checkpoint_every
-    if lines <= most and not any(directory.glob("checkpoint-*.safetensors")):
+    is_begun = not (directory / f"{NEWEST}.partial").exists()
+    most = checkpoint_every
+    if is_begun and (directory / BEST).exists():
+        most = read_state(directory / BEST).get("step", 0) - 1
+    if lines <= most and not (is_begun and any(directory.glob("checkpoint-*.safetensors"))):
         return
     raise TrainingError(
         f"{directory / NEWEST}: is missing, and a run cannot be resumed without it: put it back, choose another "
