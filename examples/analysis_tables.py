@@ -56,7 +56,7 @@ def regressions(found: dict[str, Any]) -> str:
             judgement = (f"{PAPER[one] - PAPER[other]:+.2f}", verdict) if name in OF_PAPER else ("", "")
             cells = (with_interval(normal(value, error), 4), over_seeds, *judgement)
             rows.append((name, f"{one} minus {other}", "", *cells))
-    head = ("regression", "terminals that are", "number", "TG less TXL (CC), nats, mixtures", "single models", "paper",
+    head = ("regression", "terminals that are", "number", "TG minus TXL (CC), nats, mixtures", "single models", "paper",
             "the paper's order")  # fmt: skip
     high, medium = found["thresholds"]
     limits = f"High: a share of training terminals of at least {high:g}, medium: {medium:g}."

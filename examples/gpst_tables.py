@@ -51,10 +51,10 @@ TREE_ORDERS = {
 }
 """The orders of trees in the paper's Table 4, the better ones first."""
 DIFFERENCES = {
-    "left-to-right, sync less no sync": (SYNC, NO_SYNC),
-    "inside less left-to-right": ("inside", SYNC),
-    "inside less right-branching": ("inside", RIGHT),
-    "left-to-right less right-branching": (SYNC, RIGHT),
+    "left-to-right, sync minus no sync": (SYNC, NO_SYNC),
+    "inside minus left-to-right": ("inside", SYNC),
+    "inside minus right-branching": ("inside", RIGHT),
+    "left-to-right minus right-branching": (SYNC, RIGHT),
 }
 
 

@@ -66,12 +66,15 @@ def to_numpy(x: Any, what: str = "array") -> np.ndarray:
 
 
 def memory_of(x: Any) -> np.ndarray | None:
-    """Return an array of NumPy in the memory of `x`; None if it is not the CPU's, or if nothing can write to `x`."""
+    """Return an array of NumPy in the memory of `x`; None if it is not the CPU's, or not one that NumPy can show."""
     if isinstance(x, np.ndarray):
         return x
     if library_of(x) == "jax" or not hasattr(x, "__dlpack_device__") or x.__dlpack_device__()[0] != CPU:
         return None
-    return np.from_dlpack(_on_host(x))
+    try:
+        return np.from_dlpack(_on_host(x))
+    except (BufferError, RuntimeError, TypeError, ValueError):  # `to_numpy` says why
+        return None
 
 
 def check_library(backend: Any) -> None:

@@ -1,9 +1,9 @@
 """Larger numbers for a softmax: it overflows if it misses the largest score of an earlier or of a later tile.
 
 Each function returns a copy of a case in which a softmax along an axis of any size has its largest score at the end, by
-RISE above all others. Another one has it at the beginning; in attention and `cross_entropy` random scores do, which
-differ by more. Where nothing else is said, the other floats are LOUDER times as large as in the case. Numbers stay
-exact in float32.
+RISE above all others. Another softmax of the case has it at the beginning. In attention and `cross_entropy` there is
+none: random scores stand for it, many of which differ by more than RISE. Where nothing else is said, the other floats
+are LOUDER times as large as in the case. Numbers stay exact in float32.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from accel.verify.op import Case
 LOUDER = 32.0
 RISE = 900.0
 """Its exponential is infinite in float64, too."""
+SHORT = 1.0
 
 
 def loud(case: Case, times: float = LOUDER) -> Case:
@@ -69,7 +70,10 @@ def with_peak_of_words(case: Case) -> Case:
 
 
 def with_peak_of_keys(case: Case) -> Case:
-    """The last key of the last query resembles this query; scores of other queries are random."""
+    """The last key of the last query resembles this query; scores of other queries are random.
+
+    In a head with a short query the key would be larger than float16 can hold: there its scores are random, too.
+    """
     case = loud(case)
     example, shared = case.examples[-1], case.shared
     q, k = example["q"][-1], example["k"]
@@ -82,7 +86,8 @@ def with_peak_of_keys(case: Case) -> Case:
         distances = example["relative"][-1] if "relative" in example else keys[::-1]
         scores += np.einsum("hd,jhd->jh", q + shared["position_bias"], shared["r"][distances]) / root
     missing = scores.max(axis=0) - scores[-1] + RISE
-    rise = (missing * root / (query**2).sum(axis=1))[:, np.newaxis] * query
+    squares = (query**2).sum(axis=1)
+    rise = np.where(squares >= SHORT**2, missing * root / np.maximum(squares, SHORT**2), 0.0)[:, np.newaxis] * query
     k[keys[-1]] = narrow(k[keys[-1]] + rise)
     return case
 

@@ -13,12 +13,12 @@ from accel import cpu
 from accel.verify import test_gradients as test_grads
 from accel.verify import test_values as test_ops
 from accel.verify.gradients import check_gradients
-from accel.verify.mutants import gpst, span_parser, treeformer
+from accel.verify.mutants import contract, gpst, span_parser, treeformer
 from accel.verify.mutants.contract import CONTRACT
 from accel.verify.mutants.table import MUTANTS
 from accel.verify.op import Case, Op, example_case
 from accel.verify.ops.table import OPS
-from accel.verify.values import check_values
+from accel.verify.values import check_other_options, check_values
 from tests.fixtures.conformance import first_failure
 
 ROWS = {op.name: op for op in OPS}
@@ -209,3 +209,14 @@ def test_more_for_the_gradient_need_not_have_the_rows_of_the_examples() -> None:
     backend = backend_with("bias_gelu", bias_gelu)
     for body, options in ((test_ops.test_ops, {}), (test_ops.test_neighbours, {"filling": np.nan})):
         assert first_failure(body, backend, ROWS["bias_gelu"], **options) is None
+
+
+def test_a_message_says_in_what_the_input_differs_from_the_one_that_is_shown() -> None:
+    x = np.ones((3, 4))
+    case = Case({"rate": 0.0, "seed": 5}, [{"x": x}])
+    forgets = backend_with("dropout", contract.dropout_forgets_a_new_rate)
+    with pytest.raises(AssertionError, match=r"\(at rate 0\.5, after the call at rate 0\.0\)$"):
+        check_other_options(forgets, ROWS["dropout"], case)
+    case = Case({"split": "biased"}, [{"distances": np.array([1.0, 3.0, 2.0, 2.5])}])
+    with pytest.raises(AssertionError, match=r"\(without split\)$"):
+        check_other_options(backend_with("distance_trees", contract.unbiased_unless_told), ROWS["distance_trees"], case)

@@ -82,11 +82,11 @@ _MASKS: dict[Any, Any] = {}
 
 
 def dropout_forgets_a_new_rate(x: Any, rate: float, seed: int) -> Any:
-    """Use the numbers of the call before this one, if it had the same shape and seed."""
+    """Use the numbers of the call before this one, if it had the same shape, seed and type."""
     (mask,) = cpu.dropout(np.ones_like(x), rate, seed)
-    if (x.shape, seed) not in _MASKS:
+    if (x.shape, seed, x.dtype) not in _MASKS:
         _MASKS.clear()
-    return ((x * _MASKS.setdefault((x.shape, seed), mask)).astype(x.dtype),)
+    return ((x * _MASKS.setdefault((x.shape, seed, x.dtype), mask)).astype(x.dtype),)
 
 
 def unbiased_unless_told(distances: Any, offsets: Any, *, split: str = "unbiased") -> Any:
