@@ -51,8 +51,8 @@ def keep_mask(elements: int | Int, rate: float, seed: int) -> Float:
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed: {seed} is outside 0..2^64-1")
     numbers = np.arange(elements) if isinstance(elements, (int, np.integer)) else elements
-    mask = np.vectorize(lambda i: random_bits(int(i), seed) >> 32 >= math.floor(rate * 2**32), otypes=[bool])(numbers)
-    return np.asarray(mask / (1 - rate))
+    halves = np.reshape([random_bits(int(i), seed) >> 32 for i in numbers.flat], numbers.shape)
+    return np.asarray((halves >= math.floor(rate * 2**32)) / (1 - rate))
 
 
 def dropout(x: Float, rate: float, seed: int) -> Float:

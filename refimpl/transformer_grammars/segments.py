@@ -70,7 +70,8 @@ def segments(
                     _allow_attention(A, R, i, x, j, tau, seq2mem, depth)
                 if reading == "corrected":  # not printed: see errata, A
                     _allow_attention(A, R, i, x, i, tau, seq2mem, depth)
-        next_seq2mem, next_y = dict[int, int](), M - 1
+        next_seq2mem = {}
+        next_y = M - 1
         for j in reversed(S):
             if next_y < 0:
                 break
@@ -116,8 +117,7 @@ def shifted_segments(
     """
     L, M = segment_length, memory_length
     check_segmentation(L, M, "shift", positions)
-    sets, depth = attend_sets(types, reading), depths(types)
-    out = []
+    sets, depth, out = attend_sets(types, reading), depths(types), list[Segment]()
     for tau in range(ceil(len(types) / L)):
         begin, end = L * tau, min(L * (tau + 1), len(types))
         A, R = np.zeros((L, M + L), bool), np.zeros((L, M + L), int)
