@@ -23,7 +23,7 @@ from accel.data.files.written import replaced
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
 from accel.training.checkpoint import FORMAT, Checkpoint, CheckpointError, load, read_state, save
-from accel.training.run import BEST, METRICS, NEWEST, TrainingError
+from accel.training.run import BEST, METRICS, NEWEST, TrainingError, kept_checkpoints
 
 VOCABULARY, SETTINGS, TABLES = "vocabulary.json", "config.json", "tables.safetensors"
 EXPORTED = "model.safetensors"
@@ -167,11 +167,10 @@ def require_checkpoint(directory: Path, checkpoint_every: int) -> None:
     if (directory / NEWEST).exists():
         return
     lines = (directory / METRICS).read_bytes().count(b"\n") if (directory / METRICS).exists() else 0
-    is_begun = not (directory / f"{NEWEST}.partial").exists()
-    most = checkpoint_every
-    if is_begun and (directory / BEST).exists():
-        most = read_state(directory / BEST).get("step", 0) - 1
-    if lines <= most and not (is_begun and any(directory.glob("checkpoint-*.safetensors"))):
+    is_incomplete = (directory / f"{NEWEST}.partial").exists()
+    has_best = (directory / BEST).exists() and not is_incomplete
+    most = read_state(directory / BEST).get("step", 0) - 1 if has_best else checkpoint_every
+    if lines <= most and (is_incomplete or not kept_checkpoints(directory)):
         return
     raise TrainingError(
         f"{directory / NEWEST}: is missing, and a run cannot be resumed without it: put it back, choose another "

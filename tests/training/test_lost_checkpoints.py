@@ -56,5 +56,8 @@ def test_checkpoints_and_metrics_that_are_left_show_a_run_that_lost_its_checkpoi
     before = contents(directory)
     assert missing in mistake("train", "--out", directory, "--resume")
     assert contents(directory) == before
+    (directory / f"{NEWEST}.partial").touch()  # incomplete: the step that saves the first one was its fifth at most
+    assert missing in mistake("train", "--out", directory, "--resume", "--set", "checkpoint_every=5")
+    (directory / f"{NEWEST}.partial").unlink()
     (directory / "checkpoint-00000006.safetensors").unlink()
     assert missing in mistake("train", "--out", directory, "--resume", "--set", "checkpoint_every=5")
