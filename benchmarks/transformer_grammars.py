@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,6 +20,7 @@ from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.models.transformer_grammars import model
 from accel.models.transformer_grammars.model import Config
 from accel.tasks.trees import CONFIGURATIONS
+from accel.training.memory import peak
 from accel.training.optimizer import clipped, start, update
 from benchmarks.products import products_alone
 from benchmarks.timing import Clock, Row
@@ -204,12 +204,12 @@ def length(clock: Clock) -> Iterator[Row]:
         trees = [long_tree(positions, seed) for seed in range(2**16 // positions)]
         batch = batch_of(encode_trees(trees, vocabulary), vocabulary, config, np.arange(len(trees)))
         (ours,) = clock.times(partial(model.loss_and_grad, ops, config, parameters, batch))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         token = 1e6 * ours.median / len(batch.ids)
         first = first or token
         rows = np.diff(batch.row_offsets)
         name = f"small TG, trees of {positions} positions, {rows.mean():.1f} keys each on average, {rows.max()} at most"
-        figure = f"{token:.2f} us a token, {token / first:.2f} of the shortest, peak of the process {peak:.2f} GiB"
+        figure = f"{token:.2f} us a token, {token / first:.2f} of the shortest"
+        figure += f", peak of the process {peak() / 2**30:.2f} GiB"
         yield Row(name, ours, None, figure, "within 20 %", abs(token / first - 1) <= 0.2)
 
 

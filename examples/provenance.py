@@ -28,8 +28,12 @@ def commit() -> str:
 def machine() -> dict[str, Any]:
     """Return the processor, the cores that this process may use, and the threads of NumPy and Numba."""
     threads = os.environ.get("NUMBA_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {"processor": _processor(), "cores": cores, "threads": int(threads) if threads else cores}
+    return {"processor": _processor(), "cores": cores(), "threads": int(threads) if threads else cores()}
+
+
+def cores() -> int:
+    """Return how many cores this process may use; macOS knows only how many there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def digests(paths: Iterable[Path]) -> dict[str, str]:

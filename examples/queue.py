@@ -33,7 +33,7 @@ from accel.training.directory import write_text
 from examples.gpu_runs import GPU_RUNS
 from examples.one_thread import THREADS
 from examples.program import run_program
-from examples.provenance import TRAINED_AT
+from examples.provenance import TRAINED_AT, cores
 from examples.queue_commands import Run, selected
 from examples.queue_results import collect, missing, of_best
 from examples.queue_runs import RUNS
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     queued = selected(of_best(queued, collection) if options.missing else queued, options.runs or ["*"])
     folder = (options.folder or Path("runs") / name).resolve()
     queued = missing(folder, queued, collection) if options.missing else queued
-    at_once = options.at_once if options.at_once is not None else 1 if name == "gpu" else len(os.sched_getaffinity(0))
+    at_once = options.at_once if options.at_once is not None else 1 if name == "gpu" else cores()
     if options.collect:
         collect(folder, queued, collection, copy=name != "small", of_tasks=name != "gpu")
     elif options.status:

@@ -21,6 +21,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+CAN_FORK = "fork" in get_all_start_methods() and sys.platform != "darwin"
+"""Whether processes can begin with the memory of this one: macOS's BLAS may hang in them."""
 
 
 def results(function: Callable[[T], R], items: Iterable[T], ops: ModuleType, count: int) -> Iterator[R]:
@@ -36,7 +38,7 @@ def results(function: Callable[[T], R], items: Iterable[T], ops: ModuleType, cou
     """
     items = iter(items)
     two = list(islice(items, 2)) if count > 1 else []
-    if len(two) < 2 or ops.name != "cpu" or "fork" not in get_all_start_methods():
+    if len(two) < 2 or ops.name != "cpu" or not CAN_FORK:
         yield from map(function, chain(two, items))
         return
     with _one_thread():

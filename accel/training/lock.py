@@ -7,7 +7,6 @@ The operating system keeps the lock (flock), and releases it when the process en
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import socket
 from collections.abc import Iterator
@@ -17,6 +16,11 @@ from typing import NamedTuple
 
 from accel.data.files.written import named
 from accel.training.run import TrainingError
+
+try:
+    import fcntl
+except ModuleNotFoundError:
+    raise ModuleNotFoundError("Windows cannot lock a run's directory: use the Windows Subsystem for Linux") from None
 
 LOCK = "run.lock"
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # of a file system without flock

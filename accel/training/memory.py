@@ -48,12 +48,14 @@ def greatest(ops: ModuleType) -> str:
 
     Memory that CUDA's libraries allocate for themselves is not counted.
     """
-    texts = []
-    if sys.platform != "win32":
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in kB, on a Mac in bytes
-        texts.append(f"at most {size(peak * (1 if sys.platform == 'darwin' else 1024))} in this process")
+    texts = [f"at most {size(peak())} in this process"]
     if hasattr(ops.xp, "get_default_memory_pool"):  # the pool never shrinks: its size is the peak
         texts.append(f"{size(ops.xp.get_default_memory_pool().total_bytes() + ops.graph_bytes())} on the GPU")
-    return f"memory: {', '.join(texts)}" if texts else ""
+    return f"memory: {', '.join(texts)}"
+
+
+def peak() -> int:
+    """Return the peak memory of this process so far, in bytes."""
+    import resource  # Windows has none
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

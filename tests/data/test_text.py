@@ -166,9 +166,8 @@ def test_the_end_of_a_line_is_refused_where_it_would_count_twice(tmp_path: Path,
     path.write_text(text)
     with pytest.raises(LineError) as error:
         build_text_words(path)
-    reason = (
-        "<eos> is the end of a line, which is added here: remove it: sed 's/ *<eos> *$//; s/ *<eos> */\\n/g' FILE > NEW"
-    )
+    command = r"""awk '{sub(/ *<eos> *$/, ""); gsub(/ *<eos> */, "\n")} 1' FILE > NEW"""
+    reason = f"<eos> is the end of a line, which is added here: remove it: {command}"
     assert str(error.value) == f"{path}:{place}: {reason}"
 
 

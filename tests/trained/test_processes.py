@@ -24,6 +24,7 @@ from accel.parsing.gpst import left_to_right_spans
 from accel.parsing.labelled import labelled_trees
 from accel.scoring.surprisals import bits_of_words
 from accel.search.word_level import limits_of
+from accel.trained import processes
 from accel.trained.opening import Model
 from accel.trained.processes import results
 from refimpl.trees import words
@@ -35,6 +36,9 @@ MODEL = Model(Path("run"), CONFIG, PARAMETERS, VOCABULARY, None, transformer_gra
 SENTENCES = [list(words(tree)) for tree in TREES[:6]]
 
 
+several_processes = pytest.mark.skipif(not processes.CAN_FORK, reason="this system cannot fork safely")
+
+
 @pytest.fixture(autouse=True)
 def no_process_is_left() -> Iterator[None]:
     """After every test, all child processes have ended, or they end within 10 seconds without a signal."""
@@ -44,10 +48,16 @@ def no_process_is_left() -> Iterator[None]:
         assert not process.is_alive()
 
 
+@several_processes
 def test_results_come_in_order_and_from_several_processes() -> None:
     pairs = list(results(lambda n: (n * n, os.getpid()), range(20), CPU, 3))
     assert [square for square, _ in pairs] == [n * n for n in range(20)]
     assert pairs[0][1] == os.getpid() and len({process for _, process in pairs}) == 4
+
+
+def test_a_system_that_cannot_fork_safely_needs_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "CAN_FORK", False)
+    assert list(results(lambda _: os.getpid(), range(9), CPU, 2)) == [os.getpid()] * 9
 
 
 @pytest.mark.parametrize(("name", "n_items"), [("cpu", 0), ("cpu", 1), ("cuda", 9)])
@@ -57,6 +67,7 @@ def test_a_single_item_or_another_backend_needs_no_process(name: str, n_items: i
     assert list(results(lambda _: os.getpid(), range(n_items), backend, 2)) == [os.getpid()] * n_items
 
 
+@several_processes
 def test_items_are_taken_as_they_are_needed_and_processes_end_when_nobody_asks() -> None:
     items: list[int] = []
     stream = results(lambda n: n, map(lambda n: items.append(n) or n, count()), CPU, 2)  # type: ignore[func-returns-value]
@@ -65,16 +76,18 @@ def test_items_are_taken_as_they_are_needed_and_processes_end_when_nobody_asks()
     stream.close()  # type: ignore[attr-defined]
 
 
+@several_processes
 def test_processes_that_wait_end_well() -> None:
     stream = results(lambda n: n, range(6), CPU, 2)
     assert [next(stream) for _ in range(3)] == [0, 1, 2]
-    processes = active_children()
+    children = active_children()
     assert list(stream) == [3, 4, 5]
-    for process in processes:
-        process.join(10)
-    assert [process.exitcode for process in processes] == [0, 0]
+    for child in children:
+        child.join(10)
+    assert [child.exitcode for child in children] == [0, 0]
 
 
+@several_processes
 def test_every_process_computes_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process, too, is set to one thread until the last result is there."""
     thread_counts: list[int] = []
@@ -103,6 +116,7 @@ def test_an_error_is_raised_here(error: Exception, kind: type[Exception], text: 
         list(results(fail, range(9), CPU, 2))
 
 
+@several_processes
 def test_a_killed_process_is_an_error() -> None:
     """The operating system may kill a process when memory is short."""
     kill: Callable[[int], int] = lambda n: n if n < 4 else os.kill(os.getpid(), signal.SIGKILL) or n  # noqa: E731

@@ -27,7 +27,7 @@ from accel.data.vocabularies.words import Words, build_words
 EOS = "<eos>"
 _EOS_WORD = re.compile(rf"(?<!\S){EOS}(?!\S)")
 _TWICE = f"{EOS} is the end of a line, which is added here: remove it"
-_REMOVE = f"sed 's/ *{EOS} *$//; s/ *{EOS} */\\n/g' FILE > NEW"
+_REMOVE = f"""awk '{{sub(/ *{EOS} *$/, ""); gsub(/ *{EOS} */, "\\n")}} 1' FILE > NEW"""
 SHORTEST, SPREAD, HALVED = 5, 5.0, 0.05  # of the lengths of training batches; see `TextBatches`
 
 
