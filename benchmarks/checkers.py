@@ -36,7 +36,7 @@ from benchmarks.checker_errors import DILUTION, ERRORS, LOW_PRECISION, Answers
 from benchmarks.checker_kernels import right_kernels
 from benchmarks.checker_rules import RULES
 from benchmarks.checker_table import Row, page_text, read_rows, write_page
-from benchmarks.run import THREAD_VARIABLES, machine
+from benchmarks.run import THREAD_VARIABLES, machine, slug
 
 RESULTS = Path(__file__).parent / "results"
 FLOAT_OPS = [op for op in OPS if not op.exact]
@@ -160,8 +160,7 @@ def low_precision(op: Op, draw: Draw, name: str) -> Answers:
 
 
 def results_path() -> Path:
-    slug = "".join(c if c.isalnum() else "-" for c in machine()["cpu"].lower()).strip("-")
-    return RESULTS / f"checkers-{slug}.jsonl"
+    return RESULTS / f"checkers-{slug(machine()['cpu'])}.jsonl"
 
 
 def run_chunk(path: Path, group: str, name: str, seed: int, cases: int) -> None:

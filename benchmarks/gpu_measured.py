@@ -11,8 +11,6 @@ from benchmarks.gpu_counts import StepCounts
 from benchmarks.gpu_time import H200, Figure, as_a_graph, as_it_is
 
 REPORT = Path(__file__).parent / "results" / "gpu" / "h200" / "report.json"
-SECOND = REPORT.parents[1] / "h200_second" / REPORT.name
-"""The newer report, which has the plain kernels and each kernel of a step."""
 PLAIN, FAST, GRAPH = "plain, float32", "fast, float32", "fast, float32, a graph"
 FORMS = {
     "plain": PLAIN, "fast": FAST, "graph": GRAPH, "bf16": "fast, bf16", "bf16_graph": "fast, bf16, a graph",

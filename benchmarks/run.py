@@ -58,6 +58,15 @@ def machine() -> dict[str, Any]:
     return {"cpu": name or platform.machine(), "cores": os.cpu_count(), "blas": blas_kernels(), **versions}
 
 
+def slug(cpu: str) -> str:
+    """Return the name of a processor as part of the name of a file.
+
+    >>> slug("Intel(R) Xeon(R) Processor")
+    'intel-r--xeon-r--processor'
+    """
+    return "".join(letter if letter.isalnum() else "-" for letter in cpu.lower()).strip("-")
+
+
 def blas_kernels() -> str:
     """Return for which processor NumPy's OpenBLAS has chosen its kernels: OPENBLAS_CORETYPE may name a lesser one."""
     for path in Path(np.__file__).parents[1].glob("numpy.libs/libscipy_openblas*"):
@@ -128,9 +137,8 @@ def main() -> None:
     rows = [asdict(row) for name in options.only or parts for row in report(parts[name]())]
     if options.only and not options.write:
         return
-    slug = "".join(c if c.isalnum() else "-" for c in setting["cpu"].lower()).strip("-")
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{slug}-{options.threads}-threads.json"
+    path = RESULTS / f"{slug(setting['cpu'])}-{options.threads}-threads.json"
     earlier = others(path, setting, rows) if options.only else []
     path.write_text(json.dumps({"setting": setting, "rows": earlier + rows}, indent=1) + "\n")
     print(f"written to {path}")

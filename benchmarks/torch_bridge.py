@@ -32,7 +32,7 @@ from accel.models.gpst import composition
 from accel.tasks.numbers import at_least
 from accel.verify.strategies import make_tree
 from benchmarks import fasttrees, gpst, treeformer
-from benchmarks.run import RESULTS, machine, restart
+from benchmarks.run import RESULTS, machine, restart, slug
 from benchmarks.timing import CLOCKS, Clock, Times
 from refimpl.trees import action_type, actions
 
@@ -262,8 +262,7 @@ def main() -> None:
     print(", ".join(f"{key} {value}" for key, value in setting.items()), flush=True)
     results = {name: overhead(clock) if name == "overhead" else measured(name, clock) for name in names}
     if not options.only:
-        slug = "".join(c if c.isalnum() else "-" for c in setting["cpu"].lower()).strip("-")
-        path = RESULTS / f"{slug}-{options.threads}-threads-torch-bridge.json"
+        path = RESULTS / f"{slug(setting['cpu'])}-{options.threads}-threads-torch-bridge.json"
         path.write_text(json.dumps({"setting": setting, "results": results}, indent=1) + "\n")
         print(f"written to {path}")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from accel.evaluation.significance import Interval, welch
-from examples.markdown import spread, table, with_interval
+from accel.evaluation.significance import Interval
+from examples.markdown import compared, spread, table, with_interval
 from examples.task_results import TaskResult, values_of
 
 PRIMITIVE = "accuracy, prim_"
@@ -42,7 +42,5 @@ def difference(one: Sequence[float], other: Sequence[float]) -> str:
     >>> difference([1, 2, 3], [4, 6, 8]), difference([1], [4, 6])
     ('+4.0 (-0.2 to +8.2)', '')
     """
-    if min(len(set(one)), len(set(other))) < 2:
-        return ""
-    test = welch(other, one)
-    return with_interval(Interval(test.difference, test.low, test.high), 1)
+    test = compared(other, one)
+    return with_interval(Interval(test.difference, test.low, test.high), 1) if test else ""

@@ -1,4 +1,7 @@
-"""The orders of models in the tables and figures of the papers: what `examples.verdicts` judges."""
+"""The orders of FastTrees, Treeformer and the variants of TG in the papers' tables, which `examples.verdicts` judges.
+
+Those of Transformer Grammars, Table 1, are in `result_files.PAPER`, those of GPST in `gpst_tables`.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,7 @@ CLAIMS = (
       for claim in claims(f"Figure 4, encoder layers: {n}", ("treeformer/sizes",), "accuracy, test",
                           *((f"{chart}-{n}-10", f"transformer-{n}") for chart in CHARTS))),
 )  # fmt: skip
-VARIANTS = (
+VARIANT_PAIRS = (
     ("tg_distinct", "tg"), ("tg_distinct", "tg_shift"), ("tg_distinct", "tg_linear"), ("tg", "tg_linear"),
     ("tg_shift", "tg_linear"),
 )  # fmt: skip

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from accel.drawing.svg import Picture, save
-from accel.evaluation.significance import Interval, bootstrap_interval
 from accel.training.directory import write_text
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS
@@ -33,11 +32,6 @@ def kept(path: Path, question: Findings, make: Callable[[], Findings]) -> Findin
 def hours(directories: Iterable[Path]) -> float:
     """Return the hours of all steps of these runs."""
     return sum(line["seconds"] for path in directories for line in read_metrics(path / METRICS)) / 3600
-
-
-def interval(values: Sequence[float]) -> Interval:
-    """Return the mean with its bootstrapped 95 % interval; for a single value both ends are that value."""
-    return bootstrap_interval(values) if len(values) > 1 else Interval(values[0], values[0], values[0])
 
 
 def write_analysis(

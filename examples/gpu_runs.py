@@ -1,6 +1,6 @@
 """The runs of `examples.queue --backend cuda`: those that are long without a GPU, the most important first.
 
-Hours are predicted from the times of steps in benchmarks/gpu_model.md; none of these runs is complete yet.
+Hours are predicted from SECONDS; none of these runs is complete yet.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import sqrt
 from statistics import fmean, stdev
 
-from accel.evaluation.significance import Interval, scipy_stats, welch
+from accel.evaluation.significance import Interval, Welch, scipy_stats, welch
 
 Z = 1.959964
 """A normal variable lies within this many standard deviations of its mean with a probability of 95 %."""
@@ -52,14 +52,19 @@ def of_seeds(values: Sequence[float]) -> Interval:
     return Interval(mean := fmean(values), mean - half, mean + half)
 
 
+def compared(one: Sequence[float], other: Sequence[float]) -> Welch | None:
+    """Return Welch's test of the difference of two means; None unless the values of both vary."""
+    return welch(one, other) if min(len(set(one)), len(set(other))) > 1 else None
+
+
 def less(one: Sequence[float], other: Sequence[float]) -> str:
     """Return the difference of two means and, if the values of both vary, Welch's p.
 
     >>> less([1.0, 2.0, 3.0], [4.0, 6.0, 8.0]), less([1.0], [4.0])
     ('-4.0 (0.055)', '-3.0')
     """
-    p = f" ({welch(one, other).p:.2g})" if min(len(set(one)), len(set(other))) > 1 else ""
-    return f"{fmean(one) - fmean(other):+.1f}{p}"
+    test = compared(one, other)
+    return f"{fmean(one) - fmean(other):+,.1f}{f' ({test.p:.2g})' if test else ''}"
 
 
 def verdict(low: float, high: float) -> str:

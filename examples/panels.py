@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import isfinite
+from statistics import fmean
 
 from accel.drawing.curves import COLOURS, Points, round_ticks
 from accel.drawing.svg import FAINT, Box, Line, Picture, PictureError, Shape, Text, mixed, text_width
@@ -24,6 +25,12 @@ class Series:
     points: Points
     y_bars: Bars = ()
     joined: bool = True
+
+
+def extents(places: Sequence[float], values: Sequence[Sequence[float]]) -> Series:
+    """Return the mean of the values of every place; its bar reaches from the least to the greatest of them."""
+    points = [(place, fmean(of_place)) for place, of_place in zip(places, values, strict=True)]
+    return Series(points, y_bars=[(min(of_place), max(of_place)) for of_place in values])
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ TREEBANKS = Run(
 )  # fmt: skip
 
 # 1. Parsers for the proposals: the variant with the best F1 on the validation trees is used.
-VARIANTS = {
+PARSER_SETTINGS = {
     "dropout-0.2": ("", {"dropout": 0.2}, 1.0),
     "dropout-0.3": ("", {"dropout": 0.3}, 1.0),
     "pieces": ("--vocabulary sentencepiece", {"dropout": 0.3}, 2.0),
@@ -28,7 +28,7 @@ VARIANTS = {
     "lstm-0.5": ("--model lstm_parser", {"dropout": 0.5}, 1.5),  # from the fifth epoch on lstm overfits CRAFT
     "lstm-tags": ("--model lstm_parser --learn-tags", {}, 1.6),
 }
-OF_KIND = {"tg_example": tuple(VARIANTS)[:4], "craft": tuple(VARIANTS)}
+OF_KIND = {"tg_example": tuple(PARSER_SETTINGS)[:4], "craft": tuple(PARSER_SETTINGS)}
 PIECES = {"tg_example": 4000, "craft": 8000}  # SentencePiece finds at most 5,887 in the text of tg_example
 EPOCHS = {"tg_example": 40, "craft": 25}
 LSTM_EPOCHS = 12
@@ -36,7 +36,7 @@ PARSER_HOURS = {"tg_example": 0.25, "craft": 0.4}
 
 
 def parser(kind: str, name: str) -> Run:
-    extra, values, times = VARIANTS[name]
+    extra, values, times = PARSER_SETTINGS[name]
     recipe = settings(maximum_rate=0.0015, warmup_steps=200, checkpoint_every=1000, **values)
     size = PIECES[kind] if name == "pieces" else 8000
     epochs = LSTM_EPOCHS if name.startswith("lstm") else EPOCHS[kind]

@@ -20,7 +20,7 @@ PARSERS = {
     "lstm": "LSTM over words and characters", "lstm-0.5": "LSTM, dropout 0.5",
     "lstm-tags": "LSTM that learns tags, too",
     "dropout-0.2": "self-attentive, dropout 0.2", "dropout-0.3": "self-attentive, dropout 0.3",
-    "pieces": "self-attentive, SentencePiece", "wide": "self-attentive, d 256, dropout 0.4",
+    "pieces": "self-attentive, SentencePiece",
 }  # fmt: skip
 
 

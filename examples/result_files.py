@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from examples.queue_state import is_last_best
+
 MODELS = {"tg": "TG", "txl_cc": "TXL (CC)", "txl_terminals": "TXL (terminals)"}
 VARIANTS = {
     "tg_distinct": "TG (distinct MHA)",
@@ -57,6 +59,12 @@ def trained_on(result: Result) -> str:
 def of_documents(result: Result) -> bool:
     """Return whether sentences were read in their documents."""
     return "documents" in result.get("perplexity", {})
+
+
+def is_still_improving(result: Result) -> bool:
+    """Return whether the last validation was the best one."""
+    losses = [loss for _, loss in result["validation"]]
+    return is_last_best(losses, min(losses))
 
 
 def value_of(result: Result, measure: str) -> float | None:

@@ -33,6 +33,7 @@ from accel.training.metrics import read_metrics
 from accel.training.run import METRICS, TrainingError
 from accel.training.step import NonFiniteLoss
 from examples.commands import set_options
+from examples.markdown import table
 from examples.program import run_program
 from examples.provenance import commit, machine
 
@@ -99,13 +100,13 @@ def main(arguments: Sequence[str] | None = None) -> list[Trial]:
     points = grid_of(ranges) if options.grid else []
     _require_same(options.out, description | {"grid": options.grid})
     names, trials = [one.name for one in ranges], list[Trial]()
-    print("\n".join(_head(names)), flush=True)
+    print(_table(names, []), flush=True)
     for number in range(len(points) or options.trials):
         values = points[number] if points else values_of(ranges, options.seed, number)
         trials.append(_made(options.out, number, values, options.train))
-        print(_row(trials[-1], names), flush=True)
+        print(_table(names, [_row(trials[-1], names)]).splitlines()[-1], flush=True)
     trials.sort(key=lambda trial: trial["validation_loss"])
-    text = "\n".join([*_head(names), *(_row(trial, names) for trial in trials)])
+    text = _table(names, (_row(trial, names) for trial in trials))
     write_text(options.out / TABLE, text + "\n")
     command = " ".join(["grove", "train", *options.train, *_set(trials[0]["values"])])
     best = f"the best: {command}" if trials[0]["validation_loss"] < inf else "all trials diverged; use other ranges"
@@ -188,16 +189,14 @@ def _set(values: dict[str, str]) -> list[str]:
     return set_options(f"{name}={value}" for name, value in values.items())
 
 
-def _head(names: Iterable[str]) -> list[str]:
-    columns = ["trial", "validation loss", "best step", "seconds", *names]
-    return [f"| {' | '.join(columns)} |", "|---:" * len(columns) + "|"]
+def _table(names: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    return table(("trial", "validation loss", "best step", "seconds", *names), rows, n_names=0)
 
 
-def _row(trial: Trial, names: Iterable[str]) -> str:
+def _row(trial: Trial, names: Iterable[str]) -> list[str]:
     loss = trial["validation_loss"]
     result = [f"{loss:.4f}", f"{trial['step']:,}"] if loss < inf else ["diverged", str(trial["step"])]
-    cells = [str(trial["number"]), *result, f"{trial['seconds']:.0f}", *(trial["values"][name] for name in names)]
-    return f"| {' | '.join(cells)} |"
+    return [str(trial["number"]), *result, f"{trial['seconds']:.0f}", *(trial["values"][name] for name in names)]
 
 
 def _check(options: argparse.Namespace) -> None:

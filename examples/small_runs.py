@@ -9,9 +9,8 @@ from __future__ import annotations
 from itertools import product
 
 from examples.queue_commands import SEEDS, Run, of_text, options_of, settings, train
+from examples.task_tables import BLOCKS, CELLS
 
-CELLS = ("lstm", "on_lstm", "fasttrees", "conv_fasttrees", "faster_fasttrees")
-BLOCKS = ("transformer", "fasttrees", "conv_fasttrees")
 CHARTS = ("treeformer", "treeformer_released")
 TINY = settings(
     d_model=64, d_ff=256, warmup_steps=20, maximum_rate=2e-3, label_smoothing=0, keep_checkpoints=0, dropout=0,

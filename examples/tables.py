@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from accel.evaluation.significance import bootstrap, interval_of_means, welch
+from accel.evaluation.significance import bootstrap, interval_of_means
 from accel.evaluation.syntaxgym import CIRCUITS, circuit_of
-from examples.markdown import spread, table, with_interval
+from examples.claims import LOWER
+from examples.markdown import compared, spread, table, with_interval
 from examples.result_files import (
     ESTIMATED,
     MODELS,
@@ -21,6 +22,7 @@ from examples.result_files import (
     PAPER_FIGURES,
     Result,
     grouped,
+    is_still_improving,
     of_documents,
     split_of,
     trained_on,
@@ -47,7 +49,7 @@ def _table_1_row(model: str, group: Sequence[Result]) -> tuple[str, ...]:
     estimates = [bound["estimate"] for bound in bounds if "estimate" in bound]
     error = f", {fmean(estimate['error'] for estimate in estimates):.1f}" if estimates else ""
     error += f", {fmean(_excess(bound) for bound in bounds if 'estimate' in bound):.1f}" if estimates else ""
-    interval = _interval(suites[0]["interval"], 100) if len(suites) == 1 else ""  # over items
+    interval = _percent(suites[0]["interval"]) if len(suites) == 1 else ""  # over items
     return (
         MODELS[model],
         ", ".join(str(result["seed"]) for result in group),
@@ -83,7 +85,7 @@ def documents(results: Sequence[Result]) -> str:
             of_model = [result for result in group if result["model"] == model]
             if of_model:
                 scores = [result["perplexity"] for result in of_model]
-                falling = sum(min(losses) == losses[-1] for _, losses in map(_curve, of_model))
+                falling = sum(map(is_still_improving, of_model))
                 rows.append((
                     trained_on(of_model[0]), name, ", ".join(str(result["seed"]) for result in of_model),
                     spread([score["value"] for score in scores]), spread([score["alone"] for score in scores]),
@@ -94,12 +96,6 @@ def documents(results: Sequence[Result]) -> str:
     head = ("trained on", "model", "seeds", "documents", "each sentence alone", "worth of context, nats a word", "F1",
             "last validation is the best")  # fmt: skip
     return table(head, rows, n_names=3)
-
-
-def _curve(result: Result) -> tuple[list[int], list[float]]:
-    """Return the steps and the losses of the validations."""
-    steps, losses = zip(*result["validation"], strict=True)
-    return list(steps), list(losses)
 
 
 def table_2(results: Sequence[Result]) -> str:
@@ -118,9 +114,8 @@ def table_2(results: Sequence[Result]) -> str:
 def _with_p(values: dict[str, list[float]], model: str) -> str:
     """Return mean and deviation of a model and, if its values and TG's vary, Welch's p of its difference to TG."""
     of_model, of_tg = values.get(model, []), values.get("tg", [])
-    differ = min(len(set(of_model)), len(set(of_tg))) > 1
-    p = f" (p = {welch(of_model, of_tg).p:.2g})" if model != "tg" and differ else ""
-    return f"{spread(of_model)}{p}"
+    test = compared(of_model, of_tg) if model != "tg" else None
+    return f"{spread(of_model)}{f' (p = {test.p:.2g})' if test else ''}"
 
 
 CHANCE = dict(zip(CIRCUITS, (25.0, 50.0, 28.9, 25.2, 23.3, 33.2), strict=True))
@@ -136,11 +131,11 @@ def circuits(results: Sequence[Result]) -> str:
     rows = []
     tested = [result for result in results if "syntaxgym" in result and split_of(result) == "test"]
     for result in tested:
-        if suites := result["syntaxgym"]:
-            intervals = suites.get("circuit_intervals", {})
-            ends = (_interval(intervals[name], 100) if name in intervals else "" for name in CIRCUITS)
-            means = (f"{100 * suites['circuits'][name]:.1f}" for name in CIRCUITS)
-            rows.append((NAMES[result["model"]], str(result["seed"]), *map("".join, zip(means, ends, strict=True))))
+        suites = result["syntaxgym"]
+        intervals = suites.get("circuit_intervals", {})
+        ends = (_percent(intervals[name]) if name in intervals else "" for name in CIRCUITS)
+        means = (f"{100 * suites['circuits'][name]:.1f}" for name in CIRCUITS)
+        rows.append((NAMES[result["model"]], str(result["seed"]), *map("".join, zip(means, ends, strict=True))))
     rows.append(("random surprisals", "", *(f"{CHANCE[name]:.1f}" for name in CIRCUITS)))
     answered = [result for result in results if "answers" in result.get("syntaxgym", {})]
     for one, other in combinations(answered, 2):
@@ -171,7 +166,7 @@ def orders(results: Sequence[Result]) -> str:
             values = {model: fmean(of) for model, of in values_of(group, measure).items() if model in MODELS}
             if len(values) < len(paper):
                 continue
-            better = 1 if measure.startswith(("perplexity", "documents")) else -1
+            better = 1 if measure.startswith(LOWER) else -1
             order = tuple(sorted(values, key=lambda model: better * values[model]))
             is_same = "yes" if order == paper else "no"
             rows.append((name, measure, *(", ".join(MODELS[model] for model in x) for x in (paper, order)), is_same))
@@ -202,12 +197,11 @@ def seeds(results: Sequence[Result]) -> str:
     rows = []
     for name, group in grouped(results).items():
         for measure in PAPER:
-            several = {model: values for model, values in values_of(group, measure).items() if len(set(values)) > 1}
-            for one, other in combinations(several, 2):
-                test = welch(several[one], several[other])
-                spreads = (spread(several[model]) for model in (one, other))
-                names = f"{NAMES[one]} minus {NAMES[other]}"
-                rows.append((name, measure, names, *spreads, f"{test.difference:+.2f}", f"{test.p:.2g}"))
+            for (one, values), (other, others) in combinations(values_of(group, measure).items(), 2):
+                if test := compared(values, others):
+                    spreads = spread(values), spread(others)
+                    names = f"{NAMES[one]} minus {NAMES[other]}"
+                    rows.append((name, measure, names, *spreads, f"{test.difference:+,.2f}", f"{test.p:.2g}"))
     return table(("trained on", "measure", "models", "one", "other", "difference", "p (Welch)"), rows, n_names=3)
 
 
@@ -271,8 +265,8 @@ def sources(results: Sequence[Result]) -> str:
     return table(head, rows, n_names=len(head))
 
 
-def _interval(bounds: Sequence[float], scale: float) -> str:
-    return f" ({scale * bounds[0]:.1f} to {scale * bounds[1]:.1f})"
+def _percent(ends: Sequence[float]) -> str:
+    return f" ({100 * ends[0]:.1f} to {100 * ends[1]:.1f})"
 
 
 TABLES: dict[str, Callable[[Sequence[Result]], str]] = {

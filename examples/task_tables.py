@@ -80,6 +80,7 @@ TASKS = {
     ),
     "fasttrees/logic_published": TaskTable(CELLS, BY_LENGTH, "on_lstm", LOGIC, "make results DATA=data"),
     "fasttrees/sentiment": TaskTable(CELLS, {"accuracy": "accuracy, %"}, "on_lstm", SENTIMENT),
+    "fasttrees/sentiment_vectors": TaskTable(CELLS, {"accuracy": "accuracy, %"}, "on_lstm", SENTIMENT),
     "fasttrees/sentiment_random": TaskTable(CELLS, {"accuracy": "accuracy, %"}, "on_lstm", SENTIMENT),
     "fasttrees/inference": TaskTable(
         CELLS, {"accuracy": "accuracy, %"}, "on_lstm",

@@ -19,20 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from accel.evaluation.significance import Interval, interval_of_means, welch
-from examples.claims import CLAIMS, VARIANTS, Claim
+from accel.evaluation.significance import Interval, interval_of_means
+from examples.claims import CLAIMS, VARIANT_PAIRS, Claim
 from examples.fasttrees.answers import right_of
 from examples.gpst_tables import GENERATED, ablated, circuits_ahead, tree_verdicts
-from examples.markdown import normal, of_seeds, table, verdict, with_interval
+from examples.markdown import compared, normal, of_seeds, table, verdict, with_interval
 from examples.queue_tables import Run
-from examples.result_files import ESTIMATED, NAMES, PAPER, Result, grouped, of_documents, split_of
+from examples.result_files import ESTIMATED, NAMES, PAPER, Result, grouped, is_still_improving, of_documents, split_of
 from examples.result_files import value_of as value_of_grammar
 from examples.scores import item_differences
 from examples.task_results import TaskResult, value_of
 from examples.task_tables import SOURCES, TASKS
 from examples.treeformer.sizes import variant_of
 
-Answers = Mapping[str, str]
+SuiteAnswers = Mapping[str, str]
 """1 or 0 for each item of SyntaxGym's suites, - for one that was skipped."""
 HEAD = ("in the paper", "its order", "training", "difference (95 % interval)", "seeds", "steps",
         "still improving", "verdict")  # fmt: skip
@@ -41,6 +41,7 @@ TITLES = {
     "gpst": "GPST",
 }  # fmt: skip
 DECIDED = "confirmed", "refuted"
+ONE_SEED, EQUAL = "open: one seed, no interval", "open: equal values, no interval"
 EXACT = "txl_terminals"
 
 
@@ -95,10 +96,10 @@ def judge(better: Sequence[float], worse: Sequence[float], *, lower: bool = Fals
     """
     difference = fmean(better) - fmean(worse)
     if min(len(better), len(worse)) < 2:
-        return f"{difference:+.{digits}f}", "open: one seed, no interval"
-    if min(len(set(better)), len(set(worse))) < 2:
-        return f"{difference:+.{digits}f}", "open: equal values, no interval"
-    test = welch(better, worse)
+        return f"{difference:+,.{digits}f}", ONE_SEED
+    test = compared(better, worse)
+    if test is None:
+        return f"{difference:+,.{digits}f}", EQUAL
     low, high = (-test.high, -test.low) if lower else (test.low, test.high)
     return with_interval(Interval(difference, test.low, test.high), digits), verdict(low, high)
 
@@ -108,9 +109,11 @@ def judge_constant(better: Sequence[float], constant: float) -> tuple[str, str]:
 
     >>> judge_constant([4.0, 5.0, 6.0], 2.0)
     ('+3.00 (+0.52 to +5.48)', 'confirmed')
+    >>> judge_constant([4.0, 4.0, 4.0], 2.0)
+    ('+2.00', 'open: equal values, no interval')
     """
     if len(set(better)) < 2:
-        return judge(better, [constant])
+        return f"{fmean(better) - constant:+,.2f}", EQUAL if len(better) > 1 else ONE_SEED
     interval = of_seeds([value - constant for value in better])
     return with_interval(interval, 2), verdict(interval.low, interval.high)
 
@@ -130,7 +133,7 @@ def judge_answers(better: Sequence[np.ndarray], worse: Sequence[np.ndarray]) -> 
     return with_interval(Interval(mean, low, high), 2), f"one seed: {verdict(low, high)}"
 
 
-def judge_suites(better: Sequence[Answers], worse: Sequence[Answers]) -> tuple[str, str]:
+def judge_suites(better: Sequence[SuiteAnswers], worse: Sequence[SuiteAnswers]) -> tuple[str, str]:
     """Return the same as `judge` for SyntaxGym's items: the mean over suites, by a bootstrap of each suite's items.
 
     >>> judge_suites([{"npi": "1101"}], [{"npi": "0-00"}])
@@ -190,7 +193,7 @@ def _rows_of_grammars(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
     for name, group in grouped(results).items():
         for measure, order in PAPER.items():
             is_test = split_of(group[0]) == "test"
-            pairs = combinations(order, 2) if is_test else VARIANTS if measure == "perplexity" else ()
+            pairs = combinations(order, 2) if is_test else VARIANT_PAIRS if measure == "perplexity" else ()
             for better, worse in pairs:
                 claim = Claim(f"Table {1 if is_test else 2}, {measure}", better, worse, measure)
                 if row := _row_of_grammar(claim, group):
@@ -216,8 +219,7 @@ def _row_of_grammar(claim: Claim, group: Sequence[Result]) -> tuple[str, ...] | 
         of_draws = "an estimate, which may be too high" if claim.measure == ESTIMATED else ""
         judgement = f"open: {of_draws or ('a sum over some trees' if of_documents(both[0][0]) else 'a bound')}"
     trained = [result for of_model in both for result in of_model]
-    curves = [[loss for _, loss in result["validation"]] for result in trained if "validation" in result]
-    improving = [min(losses) == losses[-1] for losses in curves]
+    improving = [is_still_improving(result) for result in trained if "validation" in result]
     counts = _counts(both, [result["settings"]["steps"] for result in trained], improving)
     order = f"{NAMES[claim.better]} before {NAMES[claim.worse]}"
     return claim.place, order, difference, *counts, _so_far(judgement, improving)

@@ -9,12 +9,12 @@ from functools import partial
 from itertools import cycle
 from typing import Any
 
+from accel import PRECISIONS
 from benchmarks import fasttrees, gpst, treeformer
 from benchmarks.gpu_report.records import Missing, Row, Setting
 from benchmarks.gpu_report.steps import chosen, times
 from benchmarks.gpu_steps import TableStep, stack_setting
 
-PRECISIONS = ("float32", "tf32", "bf16")
 LSTM = "torch.nn.LSTM"
 FLEX_HEAD = 16  # the least width of a head
 

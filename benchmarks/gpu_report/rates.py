@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
+from accel import PRECISIONS
 from benchmarks.gpu_report.records import Row, Setting
 
 REPEATS = 7
 LAUNCHES = 500
-PRECISIONS = ("float32", "tf32", "bf16")
 
 
 def rows(setting: Setting) -> Iterator[Row]:

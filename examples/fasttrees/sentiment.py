@@ -60,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, float]]:
         grove("train", "--task", "sentiment", "--model", kind, *data, "--out", run, "--resume", *more)
         task = "fasttrees/sentiment_vectors" if options.vectors else "fasttrees/sentiment_random"
         command = f"examples.fasttrees.sentiment --data {{data}}/sst --seed {options.seed} --epochs {options.epochs}"
+        command += "".join(f" --vectors {file.name}" for file in options.vectors or ())
         digests = provenance.digests([*files.values(), *(options.vectors or [])])
         result = training_result(run, task, kind, options.seed, [command], digests)
         write_text(run / "result.json", json.dumps(result, indent=1) + "\n")

@@ -21,11 +21,12 @@ import numpy as np
 
 import accel
 from accel.drawing.svg import Picture
+from accel.evaluation.significance import Interval, bootstrap_interval
 from accel.scoring.trees import event_logps, tree_logps
 from accel.tasks.numbers import at_least
 from accel.trained.ensembles import of_words
 from accel.trained.opening import open_model
-from examples.findings import Findings, digest_of, hours, interval, kept, write_analysis
+from examples.findings import Findings, digest_of, hours, kept, write_analysis
 from examples.markdown import table
 from examples.panels import Panel, Series, draw_panels
 from examples.program import run_program
@@ -162,7 +163,7 @@ def _of_suites(ops: ModuleType, options: argparse.Namespace, paths: Sequence[Pat
 
 
 def table_of(figures: Mapping[str, Sequence[Findings]]) -> str:
-    """Return a row for each kind and size: the mean over subsets with its bootstrapped interval."""
+    """Return a row for each kind and size: the mean over subsets with its interval by a bootstrap of the subsets."""
     rows = []
     for kind, rows_of_kind in figures.items():
         for row in rows_of_kind:
@@ -188,9 +189,14 @@ def product_table(figures: Mapping[str, Sequence[Findings]]) -> str:
     return table(["models", "number", "subsets", *heads], rows)
 
 
+def _mean(values: Sequence[float]) -> Interval:
+    """Return the mean with its interval by a bootstrap; for a single value both ends are that value."""
+    return bootstrap_interval(values) if len(values) > 1 else Interval(values[0], values[0], values[0])
+
+
 def _interval(values: Sequence[Findings], metric: str) -> str:
     _, digits, scale = METRICS[metric]
-    mean = interval([scale * value[metric] for value in values])
+    mean = _mean([scale * value[metric] for value in values])
     ends = f" ({mean.low:.{digits}f} to {mean.high:.{digits}f})" if len(values) > 1 else ""
     return f"{mean.value:.{digits}f}{ends}"
 
@@ -205,7 +211,7 @@ def picture_of(figures: Mapping[str, Sequence[Findings]]) -> Picture:
         label, _, scale = METRICS[metric]
         series = {}
         for kind, rows_of_kind in figures.items():
-            means = [interval([scale * value[metric] for value in row["mixture"]]) for row in rows_of_kind]
+            means = [_mean([scale * value[metric] for value in row["mixture"]]) for row in rows_of_kind]
             points = [(float(row["size"]), one.value) for row, one in zip(rows_of_kind, means, strict=True)]
             series[TITLES[kind]] = Series(points, y_bars=[(one.low, one.high) for one in means])
         panels.append(Panel("models", label, series, names))

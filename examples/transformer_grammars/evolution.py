@@ -22,9 +22,9 @@ from accel.models.transformer_grammars import model as transformer_grammar
 from accel.trained.opening import open_model
 from accel.training.checkpoint import read_state
 from accel.training.run import kept_checkpoints
-from examples.findings import Findings, hours, interval, write_analysis
+from examples.findings import Findings, hours, write_analysis
 from examples.markdown import spread, table
-from examples.panels import Panel, Series, draw_panels
+from examples.panels import Panel, draw_panels, extents
 from examples.program import run_program
 from examples.provenance import digests
 from examples.result_files import MODELS
@@ -110,15 +110,14 @@ def table_of(figures: Evolution) -> str:
 
 
 def picture_of(figures: Evolution) -> Picture:
-    """Return a panel for every metric; bars are bootstrapped 95 % intervals over seeds."""
+    """Return a panel for every metric; bars reach from the least to the greatest seed."""
     panels = []
     for metric in (name for name in COLUMNS if name in next(iter(next(iter(figures.values())).values()))[0]):
         label, _, scale = COLUMNS[metric]
         series = {}
         for name, steps_of_model in figures.items():
-            means = {step: interval([scale * seed[metric] for seed in seeds]) for step, seeds in steps_of_model.items()}
-            points = [(float(step), one.value) for step, one in means.items()]
-            series[MODELS[name]] = Series(points, y_bars=[(one.low, one.high) for one in means.values()])
+            values = [[scale * seed[metric] for seed in seeds] for seeds in steps_of_model.values()]
+            series[MODELS[name]] = extents([float(step) for step in steps_of_model], values)
         panels.append(Panel("step", label, series))
     return draw_panels(panels, "Evolution during training", columns=len(panels))
 

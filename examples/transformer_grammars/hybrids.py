@@ -15,9 +15,9 @@ from typing import Any
 import accel
 from accel.drawing.svg import Picture
 from accel.models.transformer_grammars.model import Config
-from examples.findings import Findings, hours, interval, write_analysis
+from examples.findings import Findings, hours, write_analysis
 from examples.markdown import spread, table
-from examples.panels import Panel, Series, draw_panels
+from examples.panels import Panel, draw_panels, extents
 from examples.program import run_program
 from examples.transformer_grammars.analyses import measured, parser_of, trained
 from examples.transformer_grammars.sentences import read_data
@@ -77,7 +77,7 @@ def table_of(rows: Sequence[Findings]) -> str:
 
 
 def picture_of(rows: Sequence[Findings]) -> Picture:
-    """Return a panel of every metric for heads and for layers; bars are bootstrapped 95 % intervals over seeds."""
+    """Return a panel of every metric for heads and for layers; bars reach from the least to the greatest seed."""
     panels = []
     for label, kinds in (("unrestricted heads", ("heads",)), ("unrestricted layers", ("top", "bottom"))):
         for metric in (name for name in METRICS if name in rows[0]["found"][0]):
@@ -85,9 +85,8 @@ def picture_of(rows: Sequence[Findings]) -> Picture:
             for kind in kinds:
                 rows_of_kind = [row for row in rows if row["kind"] == kind]
                 scale = METRICS[metric][1]
-                means = [interval([scale * seed[metric] for seed in row["found"]]) for row in rows_of_kind]
-                points = [(float(row["k"]), one.value) for row, one in zip(rows_of_kind, means, strict=True)]
-                series[KINDS[kind]] = Series(points, y_bars=[(one.low, one.high) for one in means])
+                values = [[scale * seed[metric] for seed in row["found"]] for row in rows_of_kind]
+                series[KINDS[kind]] = extents([float(row["k"]) for row in rows_of_kind], values)
             names = {float(k): str(k) for k in range(max(row["k"] for row in rows if row["kind"] in kinds) + 1)}
             panels.append(Panel(label, METRICS[metric][0], series, names))
     return draw_panels(panels, "Hybrids of Transformer Grammars", columns=len(panels) // 2)

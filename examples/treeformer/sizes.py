@@ -25,9 +25,9 @@ from accel.models.encoder_decoder.config import parameter_shapes
 from accel.tasks.numbers import at_least
 from accel.trained.opening import open_model
 from examples.commands import grove, set_options
-from examples.findings import Findings, hours, interval, kept, seeds_of, write_analysis
+from examples.findings import Findings, hours, kept, seeds_of, write_analysis
 from examples.markdown import spread, table
-from examples.panels import Panel, Series, draw_panels
+from examples.panels import Panel, Series, draw_panels, extents
 from examples.program import run_program
 from examples.provenance import digests
 from examples.treeformer import head_final
@@ -206,7 +206,7 @@ def height_name(height: int | None) -> str:
 
 
 def picture_of(rows: Sequence[Findings], shown: Mapping[str, str], height_depth: int) -> Picture:
-    """Return the figures by layers, by parameters and by H; bars are bootstrapped 95 % intervals over seeds."""
+    """Return the figures by layers, by parameters and by H; bars reach from the least to the greatest seed."""
     of_depths = [row for row in rows if row["H"] in (None, HEIGHT)]
     at_depth = [row for row in rows if row["depth"] == height_depth]
     heights = sorted({row["H"] for row in at_depth if row["H"] is not None}, key=lambda height: height or 10**9)
@@ -233,9 +233,8 @@ def _series(rows: Mapping[str, list[tuple[float, Findings]]], name: str) -> dict
     series = {}
     for title, places in rows.items():
         ordered = sorted(places, key=lambda place: place[0])
-        means = [interval([seed[name] for seed in row["found"]]) for _, row in ordered]
-        points = [(float(x), mean.value) for (x, _), mean in zip(ordered, means, strict=True)]
-        series[title] = Series(points, y_bars=[(mean.low, mean.high) for mean in means])
+        values = [[seed[name] for seed in row["found"]] for _, row in ordered]
+        series[title] = extents([float(x) for x, _ in ordered], values)
     return series
 
 
