@@ -21,7 +21,7 @@ from accel.commands.tables import print_table
 from accel.commands.threads import processes
 from accel.data.files.lines import LineError, place
 from accel.data.published.wsj import CONVENTIONS, GoldSentence, read_gold
-from accel.evaluation.induced_f1 import BASELINES, ORACLE, PRESETS, Spans, label_counts
+from accel.evaluation.induced_f1 import BASELINES, ORACLE, PRESETS, Spans, frequent_labels, label_counts
 from accel.evaluation.induction import (
     Row,
     baselines,
@@ -232,7 +232,7 @@ def _print_scores(rows: Mapping[str, Row], comparisons: Mapping[str, Mapping[str
 def _print_recall(rows: Mapping[str, Row], gold: Sequence[GoldSentence]) -> None:
     """Print the recall of the most frequent labels of constituents of two words or more, and their counts."""
     count = label_counts(gold)
-    labels = sorted(label for label, _ in count.most_common(LABELS))
+    labels = frequent_labels(count, LABELS)
     lines = [["recall", *labels]]
     lines += [[title, *(f"{scores.recall(label):.1f}" for label in labels)] for title, scores in rows.items()]
     print_table([*lines, ["gold", *(f"{count[label]:,}" for label in labels)]], n_names=1)

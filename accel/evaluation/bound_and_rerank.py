@@ -232,7 +232,7 @@ def bracket_score(parses: Sequence[Tree | None], gold: list[Tree], parameters: E
 
     EVALB needs a part-of-speech tag over every word. If the gold trees have tags, words of parses without a tag
     take the gold tags (EVIN-5). If not, every word gets the tag "WORD", in place of the tags of parses, and
-    punctuation counts as words do. Gold trees have tags if more than half of their words do; the others get "WORD".
+    punctuation counts as words do. If gold trees have tags (`has_tags`), but a word has none, it gets "WORD".
     """
     if any(tags(tree) is None for tree in gold) and has_tags(gold):
         tag_labels = _tag_labels(gold)
@@ -240,9 +240,12 @@ def bracket_score(parses: Sequence[Tree | None], gold: list[Tree], parameters: E
     gold_tags = [word_tags for tree in gold if (word_tags := tags(tree)) is not None]
     if len(gold_tags) < len(gold):
         gold_tags = [["WORD"] * len(words(tree)) for tree in gold]
-        gold = [with_tags(tree, word_tags) for tree, word_tags in zip(gold, gold_tags, strict=True)]
-        if all(tree is None or tags(tree) is not None for tree in parses):
+        trees = [tree for tree in parses if tree is not None]
+        over = {label for tree in trees for label in _over_single_words(tree).values()}
+        tag_labels = over - {label for tree in gold for label, _, _ in spans(tree)}
+        if _is_tagged(trees, tag_labels) and all(tags(tree) is not None for tree in trees):
             parses = [tree and without_preterminals(tree) for tree in parses]
+        gold = [with_tags(tree, word_tags) for tree, word_tags in zip(gold, gold_tags, strict=True)]
     phrases = {label for tree in gold for label, _, _ in spans(without_preterminals(tree))} - _tag_labels(gold)
     trees = [tree for tree in parses if tree is not None]
     is_tagged = _is_tagged(trees, set(chain(*gold_tags)) - phrases)  # or else a bracket over one word is a phrase
@@ -252,8 +255,12 @@ def bracket_score(parses: Sequence[Tree | None], gold: list[Tree], parameters: E
 
 
 def has_tags(trees: Sequence[Tree]) -> bool:
-    """Return whether more than half of the words of gold trees have part-of-speech tags."""
-    return _is_tagged(trees, _tag_labels(trees))
+    """Return whether gold trees have part-of-speech tags: three quarters of the words do, or half and a chain is there.
+
+    In trees with tags, a phrase of one word and its tag are a chain. In others, such a phrase looks like a tag.
+    """
+    has_chain = any(len(_over_single_words(tree)) < sum(i == j for _, i, j in spans(tree)) for tree in trees)
+    return _is_tagged(trees, _tag_labels(trees), 0.5 if has_chain else 0.75)
 
 
 def _tag_labels(trees: Sequence[Tree]) -> set[str]:
@@ -269,10 +276,10 @@ def _completed(tree: Tree, tag_labels: Container[str]) -> Tree:
     return with_tags(tree, [None if over.get(n) in tag_labels else "WORD" for n in range(len(words(tree)))])
 
 
-def _is_tagged(trees: Sequence[Tree], tag_labels: Container[str]) -> bool:
-    """Return whether more than half of the words have a tag with one of the labels."""
+def _is_tagged(trees: Sequence[Tree], tag_labels: Container[str], share: float = 0.5) -> bool:
+    """Return whether more than this share of the words have a tag with one of the labels."""
     n_tagged = sum(label in tag_labels for tree in trees for label in _over_single_words(tree).values())
-    return 2 * n_tagged > sum(len(words(tree)) for tree in trees)
+    return n_tagged > share * sum(len(words(tree)) for tree in trees)
 
 
 def _tagged(tree: Tree, gold_tags: list[str], phrases: Container[str] | None) -> Tree:

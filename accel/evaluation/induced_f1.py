@@ -95,7 +95,9 @@ def _compared(
     for sentence, spans in zip(gold, predicted, strict=True):
         if len(sentence.words) >= switches.shortest_sentence:
             root = (0, len(sentence.words) - 1)
-            for side, whole in zip(sides, ([(i, j) for _, i, j in sentence.constituents], spans), strict=True):
+            ours = [(i, j) for _, i, j in sentence.constituents]
+            theirs = spans or [(0, 0)] if len(sentence.words) == 1 else spans  # the tree (X she) has one bracket
+            for side, whole in zip(sides, (ours, theirs), strict=True):
                 side.append(_without_one(whole, root) if switches.whole_sentence == "drop_one" else whole)
     return sides, {
         "drop_single_words": switches.drop_single_words,
@@ -182,10 +184,15 @@ def label_counts(gold: Sequence[GoldSentence]) -> Counter[str]:
     return Counter(label for constituents in constituent_sets for label, i, j in constituents if i < j)
 
 
+def frequent_labels(count: Counter[str], n_labels: int) -> list[str]:
+    """Return the most frequent labels in alphabetical order; of equally frequent ones the first in the alphabet."""
+    return sorted(sorted(count, key=lambda label: (-count[label], label))[:n_labels])
+
+
 def table(rows: Mapping[str, ParseScore], gold: Sequence[GoldSentence], columns: int = 8) -> str:
     """Return the scores as a table, with the recall of the most frequent labels of two words or more."""
     count = label_counts(gold)
-    labels = sorted(label for label, _ in count.most_common(columns))
+    labels = frequent_labels(count, columns)
     width = max(map(len, rows))
     lines = [f"{'':{width}}  sentence F1  corpus F1" + "".join(f"{label:>8}" for label in labels)]
     for name, scores in rows.items():

@@ -226,6 +226,31 @@ def test_tags_of_gold_trees_are_no_constituents_where_one_tree_has_none() -> Non
     assert bracket_score(bare, trees, COLLINS).f1 == 100 and has_tags(trees) and not has_tags(bare[3:])
 
 
+@pytest.mark.parametrize(
+    ("text", "are_tags", "count"),
+    [
+        ("(S (NP they) (VP stumbled) .)", False, 3),
+        ("(S (NP he) (ADVP never) (VP sleeps) .)", False, 4),
+        ("(S (NP (PRP they)) (VP (VBD stumbled)) .)", True, 3),  # phrases over tags
+        ("(S (NP (DT a) (NN dog)) (VP (VBZ sees) (NP (DT a) (NN cat))) .)", True, 4),  # five of six words
+        ("(S (NP a dog) (VP sees (NP him)) .)", False, 4),
+    ],
+)
+def test_a_small_file_without_tags_has_none(text: str, are_tags: bool, count: int) -> None:
+    """A phrase of one word looks like a tag there; the full stop has no tag."""
+    trees = list(read_trees([text]))
+    [row] = bracket_score(trees, trees, COLLINS).per_sentence
+    assert (has_tags(trees), row.matched, row.gold, row.predicted) == (are_tags, count, count, count)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_phrases_of_chosen_trees_are_no_tags_where_every_word_has_one(more: int) -> None:
+    """The gold trees have no tags, but phrases with these labels; other sentences change nothing."""
+    gold, best_tree = read_trees(["(S (NP the dog) (VP sings))", "(S (NP the) (NP dog) (VP sings))"])
+    row, *_ = bracket_score([best_tree] + [gold] * more, [gold] * (1 + more), COLLINS).per_sentence
+    assert (row.matched, row.gold, row.predicted) == (2, 3, 4)
+
+
 def test_one_phrase_with_the_label_of_a_tag_changes_no_other_tree() -> None:
     plain, odd = (
         "(S (NP (DT the) (NN dog)) (VP (VBZ barks)))",

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel.data.files.brackets import read_trees
+from accel.data.files.brackets import read_trees, without_preterminals
 from accel.data.files.lines import LineError
 from accel.data.published.wsj import WORD_TAGS, GoldSentence, filtered, read_gold
+from accel.evaluation.evalb import evalb
+from accel.evaluation.evalb_input import EvalbParameters, with_tags
 from accel.evaluation.induced_f1 import (
     BASELINES,
     PRESETS,
@@ -27,6 +29,7 @@ from accel.evaluation.induced_f1 import (
     table,
     trivial_spans,
 )
+from accel.parsing.distances import induced_tree as bracketed
 from accel.verify.strategies import trees
 from refimpl.gpst.inside_outside import induced_tree
 from refimpl.gpst.pruned_chart import pruned_chart
@@ -144,7 +147,7 @@ CHAINED = [
         ("gpst", 100.0, 100.0),
         ("gpst_released", (200 / 3 + 100 + 100) / 3, 200 / 3),  # one copy of the chain over abc is left
         ("compound_pcfg", (200 / 3 + 100) / 2, 200 / 3),  # likewise; one word does not count
-        ("evalb", (400 / 5 + 0 + 100) / 3, 100 * 6 / 9),
+        ("evalb", (400 / 5 + 200 / 3 + 100) / 3, 100 * 8 / 10),  # the tree (X a) has one of the two brackets
     ],
 )
 def test_presets_count_by_hand(preset: str, sentence_f1: float, corpus_f1: float) -> None:
@@ -202,6 +205,19 @@ def test_sentences_of_one_word() -> None:
     assert score_baselines(CHAINED, preset="gpst")["right"] == score(CHAINED, predicted, "gpst")
 
 
+def test_the_preset_evalb_counts_as_evalb_does() -> None:
+    """EVALB reads the trees as they are printed, with one tag over every word; (X she) has a bracket over its word."""
+    texts = "(S (NP (D the) (N dog)) (VP (V sees) (NP (P her))))", "(S (VP (V go)))", "(X (U yes))"
+    gold = [read(text) for text in texts]
+    sentences = [GoldSentence(words_of(tree), spans_of(without_preterminals(tree))) for tree in gold]
+    predicted = [[(0, 3), (0, 1), (2, 3)], [], []]
+    pairs = zip(predicted, map(words_of, gold), strict=True)
+    trees_with_tags = [with_tags(bracketed(spans, words), ["T"] * len(words)) for spans, words in pairs]
+    expected = pytest.approx(100 * 10 / 12)
+    assert evalb(gold, trees_with_tags, EvalbParameters(labelled=False)).f1 == expected
+    assert score(sentences, predicted, "evalb").corpus_f1 == score_oracle(sentences, "evalb").corpus_f1 == expected
+
+
 def test_mistakes_are_named() -> None:
     with pytest.raises(ValueError, match="unknown preset 'diora': choose one of fasttrees, gpst"):
         score(CHAINED, [[], [], []], "diora")
@@ -249,6 +265,12 @@ def test_table() -> None:
     odd = [GoldSentence(list("abc"), [("-LRB-", 0, 1), ("=X", 0, 2)])]  # these labels become empty (SPAN-2)
     assert table({"odd": score(odd, [[(0, 1)]])}, odd).splitlines()[-1].split() == ["gold", "1", "sentences", "2"]
     assert "NP" not in table(rows, [GoldSentence(list("abc"), [("S", 0, 2), ("S", 0, 1), ("NP", 1, 2)])], columns=1)
+
+
+def test_equally_frequent_labels_stand_in_the_alphabet() -> None:
+    """Not in the order of a set of strings, which changes from run to run."""
+    ties = [GoldSentence(list("ab"), [(label, 0, 1) for label in labels]) for labels in ("KJIHGFEDCBA", "K")]
+    assert table({"odd": score(ties, [[], []])}, ties).splitlines()[0].split()[4:] == list("ABCDEFGK")
 
 
 @pytest.mark.parametrize(
