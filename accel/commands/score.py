@@ -13,9 +13,9 @@ from pathlib import Path
 
 from accel.commands import opened as models
 from accel.commands.opened import line_by_line
-from accel.data.batches.text import EOS
+from accel.data.batches.text import EOS, read_text
 from accel.data.corpora.sequences import encode_sentences, read_whole, unknown
-from accel.data.files.lines import LineError, read_word_lines
+from accel.data.files.lines import LineError, errors_at
 from accel.data.files.written import named
 from accel.scoring.text import sentence_logps
 from accel.scoring.trees import event_logps, events_of
@@ -40,7 +40,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _score_text(options: argparse.Namespace) -> int:
     ops, model = models.open_language_model(options, "leave --text out, and give a treebank")
-    lines = read_word_lines(options.trees)
+    lines = list[list[str]]()
+    for number, [*words, _] in read_text(options.trees):
+        with errors_at(options.trees, number):
+            model.vocabulary.encode(words)
+        lines.append(words)
     sentences = [words for words in lines if words]
     if options.tokens:
         print("line", "token", "logp", sep="\t")

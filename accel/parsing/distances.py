@@ -10,6 +10,7 @@ import numpy as np
 from accel.autodiff.arrays import Array, host, offsets_of
 from accel.data.batches.text import EOS
 from accel.data.corpora.constituents import tree_of
+from accel.models.fasttrees.stack import reads_neighbours
 from accel.trained.kinds import DISTANCES, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError
@@ -25,9 +26,9 @@ def distances(
 ) -> Iterator[tuple[Array, Array]]:
     """Yield for every batch of sentences the distances [layers, N] of their N words, and where each sentence begins.
 
-    Every sentence is read from a state of zeros. A model whose vocabulary has ``<eos>`` reads one ``<eos>`` before and
-    one after the sentence; their distances are left out. A word outside the vocabulary is read as ``<unk>``, if the
-    vocabulary has it.
+    Every sentence is read from a state of zeros; a model that reads the neighbours in a batch gets one at a time. A
+    model whose vocabulary has ``<eos>`` reads one ``<eos>`` before and one after the sentence; their distances are left
+    out. A word outside the vocabulary is read as ``<unk>``, if the vocabulary has it.
 
     Raises
     ------
@@ -35,6 +36,7 @@ def distances(
         If a sentence is empty, or a word is outside a vocabulary without ``<unk>``; if the model has no distances.
     """
     require(model, DISTANCES)
+    batch_size = 1 if reads_neighbours(model.config) else batch_size
     xp, frame = ops.xp, [model.vocabulary.ids[EOS]] if EOS in model.vocabulary.ids else []
     for start in range(0, len(sentences), batch_size):
         chunk = sentences[start : start + batch_size]

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from accel.autodiff.arrays import offsets_of
-from accel.data.batches.text import EOS
 from accel.scoring.proposal_surprisals import proposal_surprisals
-from accel.scoring.text import sentence_logps, terminal_logps
+from accel.scoring.text import require_ends, sentence_logps, terminal_logps
 from accel.search.options import check_search
 from accel.search.pools import Limits
 from accel.search.word_level import limits_of, surprisals
@@ -46,8 +45,8 @@ Progress = Callable[[Iterable[list[float]], int], Iterable[list[float]]]
 def check_surprisals(model: Model) -> None:
     """Raise ValueError unless the model gives the surprisals of all words of a sentence."""
     require(model, SURPRISALS)
-    if can(model, TEXT_LOGPS) and EOS not in model.vocabulary.ids:
-        raise ValueError(f"{model.path}: a language model without {EOS}, which has to stand before the first word")
+    if can(model, TEXT_LOGPS):
+        require_ends(model)
 
 
 def check_others(model: Model, others: Sequence[Model], ensemble: str) -> None:

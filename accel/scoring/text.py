@@ -12,6 +12,7 @@ from accel.autodiff.arrays import Array, host, offsets_of
 from accel.data.batches.text import EOS, TextBatches
 from accel.data.corpora.treebank import Corpus
 from accel.models.fasttrees import language_model
+from accel.models.fasttrees.stack import reads_neighbours
 from accel.scoring.trees import event_logps
 from accel.trained.kinds import TEXT_LOGPS, require
 from accel.trained.opening import Model
@@ -28,6 +29,14 @@ class _Sentences(NamedTuple):
     fresh: bool = True
 
 
+def require_ends(model: Model) -> None:
+    """Raise ValueError unless the model is one of words with `<eos>`, which stands between lines."""
+    require(model, TEXT_LOGPS)
+    if EOS not in model.vocabulary.ids:
+        use = f"train with a vocabulary that has {EOS}"
+        raise ValueError(f"{model.path}: a language model without {EOS}, which has to stand between lines: {use}")
+
+
 def text_logp(ops: ModuleType, model: Model, ids: np.ndarray) -> tuple[float, int]:
     """Return the sum of log p over the words of a text, nats, and their number, line ends included.
 
@@ -37,9 +46,9 @@ def text_logp(ops: ModuleType, model: Model, ids: np.ndarray) -> tuple[float, in
     Raises
     ------
     ValueError
-        If the text has a single word, or the model is not one of words.
+        If the text has a single word, or the model is not one of words, or has no `<eos>`.
     """
-    require(model, TEXT_LOGPS)
+    require_ends(model)
     state, total, count = None, 0.0, 0
     for batch in TextBatches(ids, 1, ops=ops, length=LENGTH):
         logp, state = language_model.token_logps(ops, model.config, model.parameters, batch, state)
@@ -53,9 +62,11 @@ def sentence_logps(
 ) -> Iterator[np.ndarray]:
     """Yield for every sentence log p of its words and of the end of the line [n + 1], nats.
 
-    Each sentence is read by itself, after an end of line.
+    Each sentence is read by itself, after an end of line; a model that reads the neighbours in a batch gets one at a
+    time.
     """
-    require(model, TEXT_LOGPS)
+    require_ends(model)
+    batch_size = 1 if reads_neighbours(model.config) else batch_size
     xp = ops.xp
     for start in range(0, len(sentences), batch_size):
         encoded = [model.vocabulary.encode([EOS, *words, EOS]) for words in sentences[start : start + batch_size]]

@@ -24,6 +24,7 @@ from accel.data.corpora.treebank import Reading
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
 from accel.models.checks import chunk_size, refusal
+from accel.models.fasttrees.stack import reads_neighbours
 from accel.trained.opening import configuration
 from accel.trained.options import OptionError, typed
 from accel.training.checkpoint import read_state
@@ -171,7 +172,7 @@ def configured(
     of_model = {name: value for name, value in values.items() if name in model_settings}
     of_training = {name: value for name, value in values.items() if name not in model_settings}
     config, training = replace(config, **_in_chunks(config, of_model)), replace(training, **of_training)
-    if training.micro_batch is not None and getattr(config, "kind", "") == "conv_fasttrees" and config.stack.released:
+    if training.micro_batch is not None and reads_neighbours(config):
         but = "the released convolution reads the other sequences of its batch"
         raise refusal("micro_batch", training.micro_batch, but, "--variant paper, or no micro-batches")
     return config, training

@@ -160,13 +160,14 @@ def _vocabulary(
     kind = options.vocabulary or _VOCABULARIES[options.configuration]
     extra: set[str] = set()
     if options.validation is not None:
-        for sentence in read_whole(options.validation, reading, left_out.setdefault(options.validation, [])):
+        for sentence in read_whole(options.validation, reading, left_out.setdefault(options.validation, []), gaps=True):
             extra |= labels_of(sentence.tree)
     size = size_of(kind, options.vocabulary_size, _PIECES.get(options.configuration, PIECES))
 
     def build(more: list[str]) -> Vocabulary:
         left_out[options.data] = []
-        trees = (sentence.tree for sentence in read_whole(options.data, reading, left_out[options.data]))
+        sentences = read_whole(options.data, reading, left_out[options.data], gaps=True)
+        trees = (sentence.tree for sentence in sentences)
         if options.model == "txl_terminals":
             return building.build_of_words(map(words, trees), kind, **size)
         return building.build(trees, kind, extra=more, **size)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from accel.data.batches.text import EOS, refuse_end
 from accel.data.corpora.constituents import without_brackets
 from accel.data.corpora.treebank import DOCUMENT
 from accel.data.vocabularies.word_pieces import UNKNOWN_PIECE
@@ -88,8 +89,11 @@ def encode_words(
     Raises
     ------
     ValueError
-        If there are no words, a word is outside a closed vocabulary, or there are more words than the model reads.
+        If there are no words, a word is outside a closed vocabulary, or there are more words than the model reads; for
+        an `<eos>` among the words, if the model reads it at the end of a line.
     """
+    if isinstance(model.vocabulary, Words) and EOS in model.vocabulary.ids:
+        refuse_end(words)
     if can(model, PROPOSALS) and len(words) > model.config.max_words:
         raise ValueError(f"{len(words)} words, more than the parser reads, {model.config.max_words}")
     encoded = pieces_of(model, words)

@@ -200,7 +200,7 @@ def test_reranking_takes_the_most_probable_proposal(house: House, tmp_path: Path
 
 
 def test_tags_documents_and_pieces_from_training_to_scoring(
-    house: House, tmp_path: Path, grove: Callable[..., str]
+    house: House, tmp_path: Path, grove: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A scored file is read with the options of the training file, unless the command gives others."""
     tagged = [with_tags(tree, ["X"] * len(words(tree))) for tree in house.gold * 3]
@@ -217,6 +217,9 @@ def test_tags_documents_and_pieces_from_training_to_scoring(
     untagged = tmp_path / "untagged.trees"
     untagged.write_text("".join(f"{tree}\n" + "\n" * (i % 3 == 2) for i, tree in enumerate(house.gold * 3)))
     assert grove("score", "--checkpoint", tmp_path / "run", untagged, "--keep-tags").splitlines() == scores
+    untagged.write_text(data.read_text().replace(str(tagged[4]), "(S Mary sang)", 1))
+    assert cli.main(["score", "--checkpoint", str(tmp_path / "run"), str(untagged), "--leave-out-untagged"]) == 1
+    assert [line == "-" for line in capsys.readouterr().out.splitlines()] == [number == 1 for number in range(12)]
     exact = figures(grove("perplexity", "--checkpoint", tmp_path / "run", "--trees", data))
     assert exact["sentences"] == 12 and exact["words"] == 3 * sum(len(words(tree)) for tree in house.gold)
 

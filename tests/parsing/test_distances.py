@@ -13,6 +13,7 @@ import pytest
 import accel
 from accel import cli
 from accel.data.vocabularies.words import Words
+from accel.models.fasttrees import language_model
 from accel.parsing.distances import distances, induced_spans, induced_tree
 from accel.parsing.labelled import tree_of
 from accel.parsing.spans import find_spans
@@ -21,6 +22,7 @@ from accel.training.run import BEST
 from refimpl.fasttrees.distance_trees import distance_trees
 from refimpl.trees import ActionType
 from tests.fixtures.fasttrees_runs import KNOWN, save_classifier
+from tests.fixtures.toy_text import parameters_of
 
 OPS = accel.load("cpu")
 SENTENCES = [["the", "dog", "sees", "her"], ["dog"], "the old dog & her cat see the zebra".split()]
@@ -48,6 +50,19 @@ def test_sentences_are_read_between_ends() -> None:
     closed = Words(("the", "dog"))
     [(of_layers, _)] = distances(OPS, model_of(batches, closed), [["the", "dog"]])
     assert batches[1:] == [[[0, 1]]] and of_layers[0].tolist() == [0, 1]
+
+
+def test_distances_do_not_depend_on_the_other_sentences() -> None:
+    """The released Conv. FastTrees, which reads the neighbours in a batch, gets the sentences one by one."""
+    sizes: dict[str, Any] = {"embedding_size": 8, "hidden_size": 8, "n_layers": 2, "chunk_size": 2}
+    config = language_model.Config(len(KNOWN), "conv_fasttrees", variant="released", **sizes)
+    parameters = parameters_of(language_model, config)
+    model = Model(Path("a model"), config, parameters, KNOWN, None, language_model)
+    [of_all, of_each] = (
+        np.concatenate([of_layers for of_layers, _ in distances(OPS, model, SENTENCES, batch_size=size)], axis=1)
+        for size in (64, 1)
+    )
+    assert np.array_equal(of_all, of_each)
 
 
 @pytest.mark.parametrize("split", ["biased", "unbiased"])

@@ -179,10 +179,13 @@ def test_mistakes_are_named(texts: Path, trained: Path, tmp_path: Path, mistake:
         "--checkpoint: give one language model of words"
     )
     (tmp_path / "unknown").write_text("w1\nzebra w1\n")
-    wrong = mistake("perplexity", "--checkpoint", trained, "--text", tmp_path / "unknown")
-    assert wrong.startswith(f"{tmp_path}/unknown:2: ") and "zebra" in wrong
     (tmp_path / "ends").write_text("w1\nw1 <eos>\n")
-    end = f"{tmp_path}/ends:2:4: <eos> is the end of a line, which is added here: remove it: sed "
+    for command in (("perplexity", "--text"), ("score", "--text"), ("surprisal",), ("parse",)):
+        wrong = mistake(*command, tmp_path / "unknown", "--checkpoint", trained)
+        assert wrong.startswith(f"{tmp_path}/unknown:2: ") and "zebra" in wrong
+        wrong = mistake(*command, tmp_path / "ends", "--checkpoint", trained)
+        assert wrong.startswith(f"{tmp_path}/ends:2:") and "<eos> is the end of a line, which is added here" in wrong
+    end = f"{tmp_path}/ends:2:4: <eos> is the end of a line, which is added here: remove it: awk "
     assert mistake("perplexity", "--checkpoint", trained, "--text", tmp_path / "ends").startswith(end)
     assert mistake(*text_run(texts, out, "--data", tmp_path / "ends")).startswith(end)
     (tmp_path / "trees").write_text("(3 good)\n(7 film)\n")

@@ -108,6 +108,12 @@ def encode_text(path: str | Path, words: Words) -> np.ndarray:
     return np.array(ids, np.int32)
 
 
+def refuse_end(words: Sequence[str]) -> None:
+    """Raise VocabularyError for an `<eos>` in a line, which would be counted twice."""
+    if EOS in words:
+        raise VocabularyError(_TWICE)
+
+
 def encode_lines(lines: Iterable[Sequence[str]], words: Words) -> np.ndarray:
     """Return [n] int32: the ids of the words of every line, with that of `<eos>` after each line.
 
@@ -118,8 +124,7 @@ def encode_lines(lines: Iterable[Sequence[str]], words: Words) -> np.ndarray:
     """
     ids = array("i")
     for line in lines:
-        if EOS in line:
-            raise VocabularyError(_TWICE)
+        refuse_end(line)
         ids.extend(words.encode([*line, EOS]))
     return np.array(ids, np.int32)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from accel.data.corpora.treebank import (
     Corpus,
     Reading,
     Sentence,
+    encode_each,
     encode_trees,
     read_sentences,
     without_tags,
@@ -25,14 +27,31 @@ Trees = str | Tree | Iterable[str | Tree]
 GIVEN = "trees"  # the file that an error names where trees come from no file
 
 
-def read_whole(path: str | Path, reading: Reading, left_out: list[int] | None = None) -> Iterator[Sentence]:
-    """Yield sentences or, if the reading has documents, ``(DOC ...)``, as `read_sentences` reads them."""
-    for number, group in groupby(read_sentences(path, reading, left_out), key=lambda sentence: sentence.document):
-        sentences = list(group)
-        if reading.documents == "none":
-            yield sentences[0]
-        else:
-            yield Sentence(Tree(DOCUMENT, tuple(s.tree for s in sentences)), sentences[0].line, number)
+def read_whole(
+    path: str | Path, reading: Reading, left_out: list[int] | None = None, *, gaps: bool = False
+) -> Iterator[Sentence]:
+    """Yield sentences or, if the reading has documents, ``(DOC ...)``, as `read_sentences` reads them.
+
+    A document with a sentence to be left out is left out as a whole, since its later sentences are read after that one;
+    `left_out` gets the line of the first such sentence. With `gaps`, as in training, only the sentence is left out.
+    """
+    if reading.documents == "none":
+        yield from read_sentences(path, reading, left_out)
+        return
+    tagged = reading if gaps else replace(reading, drop_preterminals=False)
+    for number, group in groupby(read_sentences(path, tagged, left_out), key=lambda sentence: sentence.document):
+        trees, lines, missing = list[Tree](), list[int](), list[int]()
+        for original in group:
+            sentence = original if gaps else without_tags(path, original, reading)
+            if sentence is None:
+                missing.append(original.line)
+            else:
+                trees.append(sentence.tree)
+                lines.append(sentence.line)
+        if not missing:
+            yield Sentence(Tree(DOCUMENT, tuple(trees)), lines[0], number, lines=tuple(lines))
+        elif left_out is not None:
+            left_out.append(missing[0])
 
 
 def read_treebank(path: str | Path, reading: Reading = Reading()) -> Iterator[Tree]:  # noqa: B008 (frozen)
@@ -65,14 +84,18 @@ def require_known(path: str | Path, sentences: list[Sentence], vocabulary: Vocab
 
 
 def unknown(path: str | Path, sentences: list[Sentence], vocabulary: Vocabulary) -> list[LineError | None]:
-    """Return for every sentence read from `path` the word or label that the vocabulary does not have, or None."""
+    """Return for every sentence read from `path` the word or label that the vocabulary does not have, or None.
+
+    The line is that of the sentence; in a document, of its sentence with the word or label.
+    """
     errors: list[LineError | None] = []
     for sentence in sentences:
+        trees = [*zip(sentence.tree.children, sentence.lines, strict=False), (sentence.tree, sentence.line)]
         try:
-            vocabulary.encode(sentence.tree)
+            encode_each(path, trees, vocabulary)
             errors.append(None)
-        except VocabularyError as error:
-            errors.append(LineError(path, sentence.line, str(error)))
+        except LineError as error:
+            errors.append(error)
     return errors
 
 

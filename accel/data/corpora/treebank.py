@@ -56,12 +56,16 @@ class Reading:
 
 
 class Sentence(NamedTuple):
-    """A tree, the line where it starts, and the number of its document, with its name if documents have names."""
+    """A tree, the line where it starts, and the number of its document, with its name if documents have names.
+
+    A tree ``(DOC ...)`` has the `lines` of its sentences, too, if they are those of a file.
+    """
 
     tree: Tree
     line: int
     document: int
     name: str = ""
+    lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -218,6 +222,21 @@ def encode_trees(trees: Iterable[Tree], vocabulary: Vocabulary, before: Sequence
     return Corpus(actions, offsets, terminals, np.array([len(words(tree)) for tree in trees], np.int32))
 
 
+def encode_each(path: str | Path, trees: Iterable[tuple[Tree, int]], vocabulary: Vocabulary) -> list[int]:
+    """Return the action ids of trees, one tree after the other; the trees come with their lines.
+
+    Raises
+    ------
+    LineError
+        At the line of a tree with a word or a label that the vocabulary does not have.
+    """
+    ids: list[int] = []
+    for tree, line in trees:
+        with errors_at(path, line):
+            ids += vocabulary.encode(tree)
+    return ids
+
+
 def load_corpus(
     path: str | Path,
     vocabulary: Vocabulary,
@@ -242,13 +261,9 @@ def load_corpus(
 def _encode(path: str | Path, vocabulary: Vocabulary, reading: Reading, to: dict[str, Growing]) -> None:
     actions = to["actions"]
     to["offsets"].append([0])
-    for _, sentences in groupby(read_sentences(path, reading), key=lambda s: s.document):
-        ids: list[int] = []
-        n_words = 0
-        for tree, line, *_ in sentences:
-            with errors_at(path, line):
-                ids += vocabulary.encode(tree)
-            n_words += len(words(tree))
+    for _, group in groupby(read_sentences(path, reading), key=lambda s: s.document):
+        trees = [(sentence.tree, sentence.line) for sentence in group]
+        ids = encode_each(path, trees, vocabulary)
         if reading.documents != "none":
             with errors_at(path, 0):
                 ids = vocabulary.wrap(DOCUMENT, ids)
@@ -256,4 +271,4 @@ def _encode(path: str | Path, vocabulary: Vocabulary, reading: Reading, to: dict
         actions.append(encoded)
         to["offsets"].append([actions.size])
         to["terminals"].append([np.count_nonzero(vocabulary.type_of[encoded] == ActionType.T)])
-        to["words"].append([n_words])
+        to["words"].append([sum(len(words(tree)) for tree, _ in trees)])

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -100,6 +101,11 @@ class StackConfig:
             widths += [hidden] if self.kind == "faster_fasttrees" else [hidden, hidden]
             widths += [self.reach * self.convolution_width(layer)] if self.reach else []
         return widths
+
+
+def reads_neighbours(config: Any) -> bool:
+    """Return whether a model of any kind reads the other sequences of a batch, as the released Conv. FastTrees does."""
+    return bool(getattr(getattr(config, "stack", None), "released", False))
 
 
 def parameter_shapes(config: StackConfig) -> dict[str, tuple[int, ...]]:
