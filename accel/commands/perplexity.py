@@ -10,6 +10,8 @@ from accel.commands import opened as models
 from accel.commands import proposed
 from accel.data.batches.text import encode_text
 from accel.data.corpora.gathered import Sentences, given_proposals, summary
+from accel.data.corpora.treebank import NONE_TAGGED
+from accel.data.files.lines import LineError
 from accel.evaluation.bound_and_rerank import estimate, word_perplexity
 from accel.scoring.perplexity import Perplexity, text_perplexity
 from accel.trained.ensembles import of_words
@@ -54,6 +56,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         left_out = list[int]()
         sentences = given_proposals(options.trees, None, ensemble.reading, left_out)
+        if left_out and not sentences.proposals:
+            raise LineError(options.trees, 0, NONE_TAGGED)
         if left_out:
             print(f"grove: {options.trees}: {len(left_out)} trees without tags left out", file=sys.stderr)
     result = proposed.asked(word_perplexity, ensemble, sentences)

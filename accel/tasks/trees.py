@@ -10,7 +10,7 @@ from typing import Any
 
 from accel.data.batches.trees import Batches
 from accel.data.corpora.sequences import read_whole
-from accel.data.corpora.treebank import Corpus, Reading, load_corpus
+from accel.data.corpora.treebank import NONE_TAGGED, Corpus, Reading, load_corpus
 from accel.data.files.lines import LineError
 from accel.data.vocabularies import building
 from accel.data.vocabularies.vocabulary import Vocabulary, labels_of
@@ -186,5 +186,5 @@ def _corpus(path: Path | None, vocabulary: Vocabulary, options: argparse.Namespa
         return None
     corpus = load_corpus(path, vocabulary, options.cache or options.out / "cache", reading)
     if not len(corpus):
-        raise LineError(path, 0, "no tree is left: each has a word without a part-of-speech tag; use --keep-tags")
+        raise LineError(path, 0, NONE_TAGGED)
     return corpus

@@ -194,6 +194,10 @@ def test_trees_without_tags_keep_their_place(
     assert cli.main(["perplexity", *map(str, (*model, "--trees", path, *reading))]) == 0
     out, err = capsys.readouterr()
     assert f"grove: {path}: 1 trees without tags left out" in err and "sentences       2" in out
+    path.write_text(f"{house.gold[1]}\n")
+    text = f"{path}: no tree is left: each has a word without a part-of-speech tag; use --keep-tags"
+    assert mistake("perplexity", *model, "--trees", path, *reading) == text
+    path.write_text(f"{tagged}\n{house.gold[1]}\n")
     wrong = mistake("perplexity", *model, "--proposals", path, *reading)
     assert wrong.startswith(f"{path}:2: not every word has a part-of-speech tag to drop")
 

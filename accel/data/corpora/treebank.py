@@ -19,6 +19,7 @@ from accel.data.vocabularies.vocabulary import Vocabulary
 from refimpl.trees import ActionType, Tree, TreeError, words
 
 DOCUMENT = "DOC"
+NONE_TAGGED = "no tree is left: each has a word without a part-of-speech tag; use --keep-tags"
 UNTAGGED = (
     "not every word has a part-of-speech tag to drop: leave such trees of a treebank out (--leave-out-untagged), "
     "or take all trees as they are (--keep-tags)"
