@@ -20,11 +20,11 @@ import accel
 from accel.commands import train
 from accel.commands.evaluate import RESULTS, read_results
 from accel.commands.opened import check_folder
-from accel.trained.exporting import export, state_of
+from accel.trained.exporting import CARD, export, state_of
 from accel.trained.kinds import kind_of
 from accel.trained.opening import Model, checkpoint_of, open_model
 from accel.trained.options import OptionError
-from accel.training.directory import load_settings
+from accel.training.directory import EXPORTED, load_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,10 @@ def run(options: argparse.Namespace) -> int:
     check_folder(options.folder, "DIR")
     if not re.fullmatch(r"[A-Za-z0-9.+-]+", options.license):
         raise OptionError("license", "a name as hubs have them is needed: mit, cc-by-4.0, other", repr(options.license))
-    model = open_model(accel.load("cpu"), options.run)
+    path = checkpoint_of(options.run)
+    if path.name == EXPORTED and path.with_name(CARD).exists():
+        raise ValueError(f"{path.parent}: is an export already: copy this folder, and edit its card, {CARD}")
+    model = open_model(accel.load("cpu"), path)
     _, settings = load_settings(model.path.parent)
     task = import_module(f"accel.tasks.{settings.get('task', 'trees')}")
     if hasattr(task, "exported_options"):
@@ -55,7 +58,8 @@ def card_of(model: Model, name: str, license_name: str) -> str:
     kind = kind_of(model)
     figures = "".join(f"| {key} | {value} |\n" for key, value in _figures(model))
     data = "".join(f"- {line}\n" for line in _data(settings)) or "The run names no data.\n"
-    command = shlex.join(command_of(settings)) if "set" in settings else "grove import"
+    is_trained = "set" in settings
+    command = shlex.join(command_of(settings)) if is_trained else "grove import"
     licence = "None is stated." if license_name == "unknown" else f"{license_name}."
     return f"""---
 library_name: grove-lm
@@ -67,7 +71,7 @@ tags:
 
 # {name}
 
-A model of the kind `{kind}`, trained with grove-lm {accel.__version__}.
+A model of the kind `{kind}`, {"trained" if is_trained else "imported"} with grove-lm {accel.__version__}.
 
 ```python
 from accel import trained
@@ -101,7 +105,7 @@ def _figures(model: Model) -> Iterator[tuple[str, str]]:
     yield "parameters", f"{sum(map(prod, shapes.values())):,}"
     yield "vocabulary", f"{len(model.vocabulary):,}"
     state = state_of(model)
-    if "step" in state:
+    if state.get("step"):  # imported weights have 0
         yield "steps", f"{state['step']:,}"
     if "averaged_steps" in state:
         yield "mean of the checkpoints at steps", ", ".join(f"{step:,}" for step in state["averaged_steps"])

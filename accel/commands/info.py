@@ -22,6 +22,7 @@ from accel.training.directory import SETTINGS, load_settings
 from accel.training.lock import LOCK, holder
 from accel.training.metrics import read_metrics
 from accel.training.run import METRICS, NEWEST
+from accel.training.settings import SELECTIONS
 
 _DATA = ("data", "validation", "test", "gold", "validation_gold", "vectors", "checkpoint", "vocabulary_from")
 
@@ -126,12 +127,13 @@ def _progress(directory: Path, settings: Mapping[str, Any]) -> list[list[str]]:
     path = directory / METRICS
     lines = read_metrics(path) if path.stat().st_size else []
     rows = []
-    for name, best in (("loss", None), ("validation_loss", min), ("validation_accuracy", max), ("validation_f1", max)):
+    for name in ("loss", *(f"validation_{name}" for name in SELECTIONS)):
         results = [(line[name], line["step"]) for line in lines if name in line]
         if results:
             value, step = results[-1]
             text = f"{value:.4f} at step {step:,}"
-            if best is not None:
+            if name != "loss":
+                best = min if name == "validation_loss" else max
                 value, step = best(results, key=lambda result: result[0])
                 text += f"; best {value:.4f} at step {step:,}"
             rows.append([name.replace("_", " "), text])

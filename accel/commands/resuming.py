@@ -114,9 +114,9 @@ def require_same_settings(
     }
     runs.require_same(directory, refused)
     if "restart_after" in different and (at := job.training.restart_after):
-        n_results = len(read_state(directory / NEWEST).get("results", []))
+        n_results = len(resumed_settings.results(read_state(directory / NEWEST), job.training))
         if at <= n_results:
-            raise refusal("restart_after", at, f"{n_results} validations are made", f"{n_results + 1} or more, or 0")
+            raise refusal("restart_after", at, f"validation {n_results} is over", f"{n_results + 1} or more, or 0")
     return different
 
 
@@ -142,7 +142,7 @@ def note_on_steps(directory: Path, training: TrainingConfig, different: Mapping[
     settings = {f.name for f in fields(training)}
     before = replace(training, **{name: old for name, (old, _) in different.items() if name in settings})
     text = f"{step:,} steps are made; {training.steps:,} are to be made in all, before it was {before.steps:,}"
-    if training.may_go_on:
+    if training.may_go_on and training.rate(step) == before.rate(step):
         return f"{text}; the learning rate does not depend on it"
     text = f"{text}: the {training.schedule} schedule is now that of {training.steps:,} steps"
     if not 0 < step < training.steps:

@@ -55,6 +55,7 @@ from accel.training.lock import locked
 from accel.training.loop import train
 from accel.training.memory import keep_freed_memory
 from accel.training.run import BEST, NEWEST, TrainingError, on_any_rank
+from accel.training.settings import SELECTIONS
 from accel.training.signals import Stopped, raised
 
 TASK_OF = {
@@ -64,7 +65,7 @@ TASK_OF = {
 """The usual task of a model whose name is no task."""
 LENGTHS = ("steps", "epochs", "tokens")  # the options for the length of a training
 SETTINGS_TOO = ("batch_size", "micro_batch", "seed")  # options that are settings of --set, too, as steps is
-SHOWN = ("loss", "validation_loss", "validation_accuracy", "validation_f1")  # of the last step, printed at the end
+SHOWN = ("loss", *(f"validation_{name}" for name in SELECTIONS))  # of the last step, printed at the end
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -199,9 +200,9 @@ def run(options: argparse.Namespace) -> int:
             if group.rank == 0:
                 stack.enter_context(locked(directory))
             on_any_rank(group, ops.xp, False)  # the other ranks wait for the lock
-            job = _train(options, ops, group)
+            _train(options, ops, group)
             if group.rank == 0:
-                _finish(options, ops, job)
+                _finish(options, ops)
     except KeyboardInterrupt as stop:
         if isinstance(stop, Stopped) and stop.is_saved:
             raise Stopped(f"{stop}; continue with --resume", stop.number) from None
@@ -211,8 +212,8 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> Job:
-    """Train the run, and return its job; an error before the first step leaves the directory as it was."""
+def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> None:
+    """Train the run; an error before the first step leaves the directory as it was."""
     directory: Path = options.out
     with ExitStack() as stack:
         has_begun = stack.enter_context(unchanged_if_refused(directory))
@@ -257,7 +258,6 @@ def _train(options: argparse.Namespace, ops: ModuleType, group: Communicator) ->
         if last["step"] < job.training.steps:
             reason, setting = why_ended(read_state(directory / NEWEST)["results"], job.training)
             print(f"ended: {reason} ({setting})", file=sys.stderr)
-    return job
 
 
 def _description(options: argparse.Namespace, job: Job, group: Communicator) -> list[str]:
@@ -276,14 +276,14 @@ def _kind(options: argparse.Namespace) -> str:
     return str(getattr(options, "kind", None) or options.model)
 
 
-def _finish(options: argparse.Namespace, ops: ModuleType, job: Job) -> None:
+def _finish(options: argparse.Namespace, ops: ModuleType) -> None:
     """Evaluate the best checkpoint if the task has a test, and print the path of the checkpoint to use."""
     directory: Path = options.out
     task = import_module(f"accel.tasks.{options.task}")
     generates = getattr(task, "GENERATES", False)  # its test data, too
     if hasattr(task, "evaluate") and (generates or test_data(vars(options)) is not None):
         evaluate_run(ops, directory)
-    print(directory / (NEWEST if job.validation is None else BEST))
+    print(directory / (BEST if (directory / BEST).exists() else NEWEST))  # a training may end before a validation
 
 
 def _stored(directory: Path) -> dict[str, Any]:

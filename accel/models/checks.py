@@ -5,7 +5,7 @@ Every mistake is a ValueError in one wording, "name: value, but what is wrong; u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, lcm
 from numbers import Integral, Real
@@ -19,6 +19,13 @@ class Allowed:
     holds: Callable[[Any], bool]
     but: str  # what is wrong with any other value
     use: str
+
+    def __contains__(self, value: object) -> bool:
+        return self.holds(value)
+
+
+Rule = tuple[Collection[str], str, Container[Any]]
+"""Settings, and another one with its values with which they are read."""
 
 
 def refusal(name: str, value: Any, but: str, use: str) -> ValueError:
@@ -74,19 +81,17 @@ TEXT = Allowed(lambda value: isinstance(value, str), "it must be text", "letters
 WHOLE = Allowed(lambda value: _is_whole(value), "it must be a whole number", "digits only")
 
 
-def reasons_unread(
-    config: Any, names: Iterable[str], read_by: Mapping[str, tuple[str, Collection[Any]]]
-) -> dict[str, str]:
+def reasons_unread(config: Any, names: Iterable[str], rules: Sequence[Rule]) -> dict[str, str]:
     """Return, of the settings among `names` that nothing reads, the setting that makes it so, such as "kind=lstm".
 
-    `read_by` has, for a setting, another one and its values with which the first is read.
+    Of several rules that leave a setting unread, the first gives the reason.
     """
-    others = {name: read_by[name] for name in names if name in read_by}
-    return {
-        name: f"{other}={getattr(config, other)}"
-        for name, (other, values) in others.items()
-        if getattr(config, other) not in values
-    }
+    reasons: dict[str, str] = {}
+    for name in names:
+        for settings, other, values in rules:
+            if name in settings and getattr(config, other) not in values:
+                reasons.setdefault(name, f"{other}={getattr(config, other)}")
+    return reasons
 
 
 def check_width(config: Any, width: str, heads: str, even: bool = False) -> None:

@@ -48,7 +48,7 @@ def check_options(model: Model, options: Mapping[str, Any]) -> None:
         if name in ("beam", "sync") and mode != "left-to-right":
             reason = f"is for the mode left-to-right, not for the mode {mode} of {model.path}"
             raise OptionError(name, f"{reason}: leave it out, or set the mode")
-        if name == "max_height" and options[name] is not None:
+        if name in ("layer", "max_height") and options[name] is not None:
             check_number(name, options[name])
 
 

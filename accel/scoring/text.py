@@ -41,7 +41,7 @@ def text_logp(ops: ModuleType, model: Model, ids: np.ndarray) -> tuple[float, in
     """Return the sum of log p over the words of a text, nats, and their number, line ends included.
 
     The text is given by its ids [n], as `encode_text` or `encode_lines` return them. The first word is not predicted,
-    since no word precedes it.
+    since no word precedes it. The text is one column, in which a released convolution has no neighbours.
 
     Raises
     ------

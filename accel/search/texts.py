@@ -68,6 +68,7 @@ def draw_text(
     require(model, TEXTS)
     for name, value, least in (("words", words, 1), ("top_k", top_k, 1), ("seed", seed, 0)):
         check_number(name, value, least)
+    seed = int(seed)  # a number of NumPy would overflow in `mix`
     if not sync and not (can(model, GPST_TREES) or can(model, LABELLED_TREES)):
         kind = with_article(kind_of(model))
         raise OptionError("sync", f"is for actions between words, and {model.path} holds {kind}: leave it out")
@@ -77,7 +78,7 @@ def draw_text(
             raise OptionError("context", f"{model.path} reads every sentence by itself")
         texts = sample(ops, model, Limits(top_k), seed=seed, prefix=tokens, sync=sync)
         return _begun(model, prefix, tokens, _first_words(model, texts, tokens, words))
-    before = [_encoded(model, "context", sentence) for sentence in context]
+    before = [_encoded(model, "context", sentence, number) for number, sentence in enumerate(context, 1)]
     n_before, room = sum(map(len, before)), model.config.n_positions - 1
     left = room - n_before - len(tokens)
     place = f"{len(tokens)} tokens" + (f" after {n_before} of the context" if before else "")
@@ -116,9 +117,13 @@ def _first_words(
     return Text(tuple(decoded[:n_words]), full)
 
 
-def _encoded(model: Model, name: str, words: Sequence[str]) -> list[int]:
+def _encoded(model: Model, name: str, words: Sequence[str], number: int = 0) -> list[int]:
+    """Return the ids of the words of an option; of a context, those of the sentence with this number, from 1."""
+    place = f"sentence {number}: " if number else ""
     try:
         ids: list[int] = model.vocabulary.encode_words(as_in_trees(model, words))
     except VocabularyError as error:
-        raise OptionError(name, str(error)) from error
+        raise OptionError(name, f"{place}{error}") from error
+    if number and not ids:
+        raise OptionError(name, f"{place}an empty sentence: leave it out")
     return ids

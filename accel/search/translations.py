@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ from accel.search.beam import MOST_PENALTY, length_limit, translate
 from accel.trained.kinds import TRANSLATIONS, require
 from accel.trained.opening import Model
 from accel.trained.options import OptionError, check_number
-from accel.trained.words import encode_words, joined
+from accel.trained.words import check_each, encode_words, joined
 
 SEARCH = ("beam", "length_penalty", "extra_length", "batch_size")
 """The options of translations."""
@@ -49,11 +50,12 @@ def translations(
     Raises
     ------
     ValueError
-        If the model writes no translations, and as `encode_words`. OptionError for an unknown option, or a value out
-        of range.
+        If the model writes no translations; with the number of the sentence, as `encode_words`. OptionError for an
+        unknown option, or a value out of range.
     """
     require(model, TRANSLATIONS)
     _check(search)
+    check_each(map(list, sources), partial(encode_words, model))
     tokens = [np.array(joined(encode_words(model, words)), np.int32) for words in sources]
     shortest = min(map(len, tokens), default=0)
     check_number("extra_length", extra_length, -shortest)

@@ -24,7 +24,7 @@ from accel.models.gpst import model as gpst
 from accel.models.gpst.config import MODELS
 from accel.models.gpst.model import Config
 from accel.tasks.gpst import CONFIGURATIONS
-from accel.tasks.job import Job, configured_in_epochs, shared
+from accel.tasks.job import Job, configured_in_epochs, shared, with_warmup
 from accel.tasks.pretrained import FIXED, open_pretrained, parameters_of
 from accel.tasks.vocabulary import MOST, described, open_to_words, size_of, stored_vocabulary
 from accel.trained.kinds import with_article
@@ -94,9 +94,7 @@ def configured_start(
     config, training = configured_in_epochs(
         start.config, training, options, start.from_data, options.epochs, lambda t: -(-n_examples // t.batch_size)
     )
-    if not any(setting.startswith("warmup_steps=") for setting in options.set):
-        training = replace(training, warmup_steps=training.steps // 100)
-    return config, training
+    return config, with_warmup(training, options)
 
 
 def build_classifier(

@@ -27,7 +27,16 @@ from accel.tasks.gpst_text import (
     text_of,
     vocabulary_of,
 )
-from accel.tasks.job import Job, add_tokens, configured, configured_in_epochs, in_tokens, require_data, shared
+from accel.tasks.job import (
+    Job,
+    add_tokens,
+    configured,
+    configured_in_epochs,
+    in_tokens,
+    require_data,
+    shared,
+    with_warmup,
+)
 from accel.tasks.numbers import at_least
 from accel.tasks.pretrained import FIXED, open_pretrained, parameters_of
 from accel.tasks.vocabulary import described, open_to_words
@@ -104,8 +113,7 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
     config, training = configured_in_epochs(
         config, recipe, options, from_data, options.epochs, lambda t: -(-n_contexts // t.batch_size), len(text.ids)
     )
-    if not any(setting.startswith("warmup_steps=") for setting in options.set):
-        training = replace(training, warmup_steps=training.steps // 100)
+    training = with_warmup(training, options)
     batching = shared(ops, group, training) | {"max_tokens": max_tokens, **cut_options}
     size = training.batch_size
     model = Model(options.out, config, {}, vocabulary, None, gpst)

@@ -25,7 +25,7 @@ from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
 from accel.models.checks import chunk_size, refusal
 from accel.models.fasttrees.stack import reads_neighbours
-from accel.trained.opening import configuration
+from accel.trained.opening import Model, configuration
 from accel.trained.options import OptionError, typed
 from accel.training.checkpoint import read_state
 from accel.training.communicator import Communicator
@@ -75,6 +75,11 @@ def n_parameters(job: Job) -> int:
 def shared(ops: ModuleType, group: Communicator, training: TrainingConfig) -> dict[str, Any]:
     """Return the options that the batches of all tasks share: the backend, the rank of this process, micro-batches."""
     return {"ops": ops, "rank": group.rank, "ranks": group.size, "micro_batch": training.micro_batch}
+
+
+def batch_size_of(model: Model, usual: int) -> int:
+    """Return how many test examples a batch has: `usual`, or as in the validations of a model that reads neighbours."""
+    return int(read_state(model.path)["training"]["batch_size"]) if reads_neighbours(model.config) else usual
 
 
 def require_data(options: argparse.Namespace, *, folders: bool = False) -> None:
@@ -266,6 +271,19 @@ def configured_in_epochs(
     tokens = getattr(options, "tokens", None)
     steps = in_epoch * epochs if tokens is None else -(-tokens * in_epoch // n_tokens)
     return configured(config, replace(first, steps=steps, validate_every=in_epoch), options, from_data)
+
+
+def with_warmup(training: TrainingConfig, options: argparse.Namespace) -> TrainingConfig:
+    """Return a training whose rate rises for 1 % of its steps, unless an option sets `warmup_steps`.
+
+    A resumed run of the schedule "noam" keeps its warm-up: the rates of all later steps depend on it.
+    """
+    if any(setting.startswith("warmup_steps=") for setting in options.set):
+        return training
+    newest = options.out / NEWEST
+    if training.schedule == "noam" and options.resume and newest.exists():
+        return replace(training, warmup_steps=read_state(newest)["training"]["warmup_steps"])
+    return replace(training, warmup_steps=training.steps // 100)
 
 
 def in_tokens(options: argparse.Namespace, training: TrainingConfig, n_tokens: int) -> tuple[str, ...]:

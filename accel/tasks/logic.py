@@ -20,6 +20,7 @@ from accel.tasks.job import (
     Job,
     add_variant,
     as_trained,
+    batch_size_of,
     check_variant,
     configured,
     configured_in_epochs,
@@ -83,9 +84,9 @@ def build(options: argparse.Namespace, ops: ModuleType, group: Communicator) -> 
 
 def evaluate(ops: ModuleType, model: Model, data: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the accuracy on the test pairs of every length."""
-    accuracy = {}
+    accuracy, batch_size = {}, batch_size_of(model, TRAINING.batch_size)
     for length in range(LONGEST + 1):
-        batches = SentenceBatches(load_test(data, length), TRAINING.batch_size, ops=ops)
+        batches = SentenceBatches(load_test(data, length), batch_size, ops=ops)
         result = evaluate_batches(ops, model.module, model.config, model.parameters, batches)
         accuracy[str(length)] = result["accuracy"]
     return {"accuracy": accuracy}

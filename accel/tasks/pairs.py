@@ -43,7 +43,7 @@ from accel.trained.average import averaged
 from accel.trained.opening import Model
 from accel.training.communicator import Communicator
 from accel.training.directory import write_text
-from accel.training.run import kept_checkpoints
+from accel.training.last_checkpoints import kept_checkpoints
 from accel.training.settings import TrainingConfig
 
 AVERAGED = 8

@@ -31,7 +31,16 @@ from accel.models.fasttrees.stack import KINDS
 from accel.models.gpst.config import MODELS
 from accel.tasks import fine_tuning
 from accel.tasks.encoder_decoder import TRAINING, configured_transformer
-from accel.tasks.job import Job, as_trained, configured, configured_in_epochs, in_chunks, require_data, shared
+from accel.tasks.job import (
+    Job,
+    as_trained,
+    batch_size_of,
+    configured,
+    configured_in_epochs,
+    in_chunks,
+    require_data,
+    shared,
+)
 from accel.tasks.numbers import at_least
 from accel.tasks.vocabulary import stored_vocabulary
 from accel.tasks.word_vectors import add_vectors, check_tables, vector_files, words_and_tables
@@ -189,7 +198,8 @@ def batches_of(ops: ModuleType, model: Model, classes: tuple[str, ...], source: 
         return fine_tuning.batches_of(ops, model, classes, *source)
     is_transformer = network_of(model) not in KINDS
     width = 1 if is_transformer else 1 + model.config.pair
-    return SentenceBatches(_encoded(model.vocabulary, classes, source, width, is_transformer), 64, ops=ops)
+    examples = _encoded(model.vocabulary, classes, source, width, is_transformer)
+    return SentenceBatches(examples, batch_size_of(model, 64), ops=ops)
 
 
 def _encoded(words: Words, classes: tuple[str, ...], source: Source, width: int, wrapped: bool) -> Examples:

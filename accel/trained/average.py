@@ -16,7 +16,7 @@ import numpy as np
 from accel.trained.opening import Model, configuration
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
 from accel.training.directory import digest
-from accel.training.run import kept_checkpoints
+from accel.training.last_checkpoints import kept_checkpoints
 
 AVERAGE = "average.safetensors"
 _SHARED = ("model", "config", "vocabulary")

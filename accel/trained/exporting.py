@@ -20,6 +20,7 @@ from accel.training.checkpoint import Checkpoint, read_state, save
 from accel.training.directory import EXPORTED, SETTINGS, VOCABULARY, load_settings, new_folder, save_tables
 
 CARD = "README.md"
+_CONTENTS = "contents"  # of a run: the checksums of its data, by their paths
 _OF_MODEL = ("model", "config", "vocabulary", "training", "step", "averaged_steps")
 
 
@@ -40,7 +41,7 @@ def export(model: Model, directory: Path, card: str, options: Mapping[str, Any])
         "model_type": kind_of(model),
         "config": asdict(model.config),
         "reading": None if reading is None else asdict(reading),
-        "options": {name: without_paths(value) for name, value in options.items()},
+        "options": {name: without_paths(value) for name, value in options.items() if name != _CONTENTS},
     }
     parameters = {name: host(model.parameters[name]) for name in model.module.parameter_shapes(model.config)}
     tables = {name: host(value) for name, value in model.parameters.items() if name not in parameters}

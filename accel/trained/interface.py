@@ -20,7 +20,7 @@ from accel.trained.kinds import GPST_TREES, PROPOSALS, TREE_LOGPS, can, require
 from accel.trained.opening import open_model
 from accel.trained.options import check_number
 from accel.trained.scorer import Scorer
-from accel.trained.words import Batch, Sentence, check_each, encode_words, sentences_of
+from accel.trained.words import Batch, Sentence, check_each, encode_words, line_reader, sentences_of, words_of
 from refimpl.trees import Tree
 
 
@@ -66,8 +66,8 @@ class TrainedModel(Scorer):
         `context` are whole sentences before the prefix, for a GPST or a GPT-2. Without `sync` every action is drawn by
         itself.
         """
-        [prefix_words] = sentences_of(self.model, [prefix])
-        before = sentences_of(self.model, context)
+        prefix_words = words_of("prefix", prefix, line_reader(self.model))
+        before = sentences_of(self.model, context, name="context")
         options: dict[str, Any] = {"words": words, "top_k": top_k, "seed": seed, "sync": sync}
         return draw_text(self.ops, self.model, prefix_words, context=before, **options)
 

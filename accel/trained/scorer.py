@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,6 +22,7 @@ from accel.evaluation.bound_and_rerank import known_to, word_perplexity
 from accel.scoring import surprisals
 from accel.scoring.perplexity import Perplexity, text_perplexity
 from accel.scoring.trees import tree_logps
+from accel.trained.arguments import check_of_file, check_reading, check_trees, model_of, models_of
 from accel.trained.ensembles import ENSEMBLES, check_ensemble
 from accel.trained.kinds import ABILITIES, TEXT_LOGPS, TREE_LOGPS, kind_of, require
 from accel.trained.opening import Model
@@ -34,12 +34,6 @@ Floats = NDArray[np.float64]
 
 def _mean(scores: Floats) -> float:
     return float(scores.mean())
-
-
-def _check_no_path(name: str, source: Any) -> None:
-    """Raise ValueError if a string is the name of a file: a file is given by its `Path`."""
-    if isinstance(source, str) and os.path.isfile(source):
-        raise ValueError(f'{name}: {source} is a file: give pathlib.Path("{source}")')
 
 
 def _unpickled(kind: type[Scorer], backend: str, module: str, weights: dict[str, Any], *rest: Any) -> Scorer:
@@ -178,11 +172,10 @@ class Scorer:
             How many sentences are read side by side; this changes no result beyond rounding.
         """
         ops, model = self.ops, self.model
-        if isinstance(parser, str | Path):
-            raise ValueError(f'parser: give trained.open("{parser}")')
-        proposer = None if parser is None else parser.model
+        proposer = None if parser is None else model_of("parser", parser)
         surprisals.check_options(model, proposer, proposals_per_sentence, search)
         surprisals.check_context(model, context_lines)
+        context_lines = int(context_lines)  # differences of unsigned numbers of NumPy are not negative
         check_number("batch_size", batch_size)
         words = self._readable(batch, proposer)
         if context_lines:
@@ -218,7 +211,7 @@ class Scorer:
         models = self._ensemble(ensemble_with, ensemble)
         reading = self._reading(reading)
         check_number("batch_size", batch_size)
-        _check_no_path("given", given)
+        check_trees("given", given)
         sentences = list(read_whole(given, reading) if isinstance(given, Path) else read_given(given, reading))
         if not sentences:
             return np.zeros(0)
@@ -253,11 +246,11 @@ class Scorer:
         """
         if sum(source is not None for source in (text, trees, proposals)) != 1:
             raise ValueError("perplexity: give one of text, trees and proposals")
-        if of_file and not isinstance(proposals, Path):
-            raise OptionError(next(iter(of_file)), "is for a file of proposals")
+        check_of_file(of_file, proposals)
         check_number("batch_size", batch_size)
         for name, source in (("text", text), ("trees", trees), ("proposals", proposals)):
-            _check_no_path(name, source)
+            if source is not None:
+                check_trees(name, source)
         if text is not None:
             require(self.model, TEXT_LOGPS)
             if ensemble_with or ensemble != ENSEMBLES[0]:
@@ -266,7 +259,8 @@ class Scorer:
                 raise OptionError("reading", "is for trees, and a text has none: leave it out")
             if isinstance(text, Path):
                 return text_perplexity(self.ops, self.model, encode_text(text, self.vocabulary))
-            return text_perplexity(self.ops, self.model, encode_lines(sentences_of(self.model, text), self.vocabulary))
+            lines = sentences_of(self.model, text, name="text")
+            return text_perplexity(self.ops, self.model, encode_lines(lines, self.vocabulary))
         models = self._ensemble(ensemble_with, ensemble)
         if isinstance(proposals, Path):
             of_file["check"] = known_to(self.model, proposals)
@@ -284,10 +278,11 @@ class Scorer:
         return words
 
     def _reading(self, reading: Reading | None) -> Reading:
+        check_reading(reading)
         return reading or self.model.reading or Reading()
 
     def _ensemble(self, others: Sequence[Scorer], ensemble: str) -> list[Model]:
-        models = [self.model, *(other.model for other in others)]
+        models = [self.model, *models_of("ensemble_with", others)]
         for model in models:
             require(model, TREE_LOGPS)
         check_ensemble(models, ensemble)

@@ -28,8 +28,12 @@ def line_reader(model: Model) -> Callable[[str], list[str]]:
     return (lambda line: list(line.strip())) if model.of_characters else str.split
 
 
-def sentences_of(model: Model, batch: Batch, split: Callable[[str], list[str]] | None = None) -> list[list[str]]:
+def sentences_of(
+    model: Model, batch: Batch, split: Callable[[str], list[str]] | None = None, name: str = "batch"
+) -> list[list[str]]:
     """Return the words of one sentence or several; strings are split by `split`, or by the model's `line_reader`.
+
+    `name` is that of the argument, for errors.
 
     Raises
     ------
@@ -38,17 +42,20 @@ def sentences_of(model: Model, batch: Batch, split: Callable[[str], list[str]] |
     """
     split = split or line_reader(model)
     if isinstance(batch, str) and os.path.splitext(batch)[1] and os.path.isfile(batch):
-        raise ValueError(f"batch: {batch} is a file: give its sentences")
-    sentences = [batch] if isinstance(batch, str) else _listed("batch", batch)
-    return [split(x) if isinstance(x, str) else _checked(n, x) for n, x in enumerate(sentences, 1)]
+        raise ValueError(f"{name}: {batch} is a file: give its sentences")
+    sentences = [batch] if isinstance(batch, str) else _listed(name, batch)
+    place = "sentence" if name == "batch" else f"{name}: sentence"
+    return [words_of(f"{place} {number}", sentence, split) for number, sentence in enumerate(sentences, 1)]
 
 
-def _checked(number: int, sentence: Any) -> list[str]:
-    """Return the words of a sentence that is given by its words."""
-    words = _listed(f"sentence {number}", sentence)
+def words_of(name: str, sentence: Any, split: Callable[[str], list[str]]) -> list[str]:
+    """Return the words of a sentence, which errors call `name`: a string is split, a list holds words."""
+    if isinstance(sentence, str):
+        return split(sentence)
+    words = _listed(name, sentence)
     for place, word in enumerate(words, 1):
         if not isinstance(word, str) or word.split() != [word]:
-            raise ValueError(f"sentence {number}: word {place} is {word!r}, not a string without blanks")
+            raise ValueError(f"{name}: word {place} is {word!r}, not a string without blanks")
     return words
 
 

@@ -23,7 +23,8 @@ from accel.data.files.written import replaced
 from accel.data.vocabularies.vocabulary import Vocabulary
 from accel.data.vocabularies.words import Words
 from accel.training.checkpoint import FORMAT, Checkpoint, CheckpointError, load, read_state, save
-from accel.training.run import BEST, METRICS, NEWEST, TrainingError, kept_checkpoints
+from accel.training.last_checkpoints import kept_checkpoints
+from accel.training.run import BEST, METRICS, NEWEST, TrainingError
 
 VOCABULARY, SETTINGS, TABLES = "vocabulary.json", "config.json", "tables.safetensors"
 EXPORTED = "model.safetensors"

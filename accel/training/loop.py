@@ -25,6 +25,7 @@ from accel.training.checkpoint import Checkpoint
 from accel.training.communicator import Communicator, serial
 from accel.training.directory import require_checkpoint
 from accel.training.graphs import new_graphs, with_room
+from accel.training.last_checkpoints import keep_parameters
 from accel.training.memory import greatest
 from accel.training.metrics import open_metrics
 from accel.training.run import (
@@ -34,7 +35,6 @@ from accel.training.run import (
     Run,
     TrainingError,
     is_save_due,
-    keep_parameters,
     on_any_rank,
     on_host,
     restore_run,
@@ -213,7 +213,7 @@ def _train(
             is_periodic = is_last or run.step % training.checkpoint_every == 0
             is_due, is_stopped = on_any_rank(run.communicator, run.ops.xp, is_save_due(run), bool(signals))
             is_due = is_due or (run.best is not None and not run.saved_step)  # the best parameters need a checkpoint
-            if is_periodic and training.keep_checkpoints:
+            if is_periodic:
                 keep_parameters(run, directory)
             if is_periodic or is_due or is_stopped:
                 save_run(run, directory / NEWEST, batches.state())

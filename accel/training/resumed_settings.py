@@ -37,7 +37,8 @@ def results(saved: Mapping[str, Any], training: TrainingConfig) -> list[float]:
     """Return the results of the validations so far, for a run that goes on from the state of a checkpoint.
 
     The last step is always validated. If the run now gets more steps, this result is dropped unless a validation is due
-    at that step anyway: so the run has the results of a run that had the larger number of steps from its beginning.
+    at that step anyway: so the run has the results of a run that had the larger number of steps from its beginning. The
+    parameters of that validation stay the best checkpoint until a later one is better.
     """
     values, before = list(saved.get("results", [])), saved.get("training", {})
     is_lengthened = saved["step"] == before.get("steps", 0) < training.steps

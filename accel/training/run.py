@@ -26,7 +26,6 @@ from accel.training.schedule import ends_after_restart, has_ended, plateau
 from accel.training.settings import TrainingConfig
 
 METRICS, NEWEST, BEST = "metrics.jsonl", "checkpoint.safetensors", "best.safetensors"
-KEPT = "checkpoint-{:08}.safetensors"
 
 
 @dataclass
@@ -270,21 +269,6 @@ def require_same(path: Path, different: Mapping[str, Change]) -> None:
         pairs = "; ".join(f"{name}: {old}, now {new}" for name, (old, new) in different.items())
         advice = "leave them as they were, or train in another directory"
         raise TrainingError(f"{path}: a resumed run keeps its settings: {pairs}; {advice}")
-
-
-def keep_parameters(run: Run, directory: Path) -> None:
-    """Write the parameters under the number of the step, and remove all but the last `keep_checkpoints`."""
-    state = run.description | {"step": run.step}
-    path = directory / KEPT.format(run.step)
-    write(run, path, lambda: Checkpoint(on_host(run.parameters), state))
-    if run.communicator.rank == 0:
-        for old in kept_checkpoints(directory)[: -run.training.keep_checkpoints]:
-            old.unlink()
-
-
-def kept_checkpoints(directory: Path) -> list[Path]:
-    """Return the files of parameters that a run has kept under their steps, the oldest first."""
-    return sorted(directory.glob(KEPT.format(0).replace("0", "[0-9]")))
 
 
 def on_any_rank(communicator: Communicator, xp: ModuleType, *conditions: bool) -> tuple[bool, ...]:

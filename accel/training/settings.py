@@ -13,6 +13,7 @@ from accel.models.checks import (
     RATE,
     SHARE,
     TEXT,
+    Rule,
     at_least,
     check,
     one_of,
@@ -27,13 +28,15 @@ OPTIMIZERS = ("adam", "sgd", "nt_asgd")
 DECAYS = ("penalty", "decoupled")
 SCHEDULES = ("cosine", "linear", "constant", "plateau", "noam")
 SELECTIONS = ("loss", "accuracy", "f1", "matthews")
-_READ_BY = {  # the schedules and optimizers that read a setting
-    "warmup_steps": ("schedule", ("cosine", "linear", "noam")),
-    **dict.fromkeys(("initial_rate", "final_rate"), ("schedule", ("cosine", "linear"))),
-    **dict.fromkeys(("factor", "patience", "least_rate"), ("schedule", ("plateau",))),
-    **dict.fromkeys(("beta1", "beta2", "epsilon"), ("optimizer", ("adam",))),
-    **dict.fromkeys(("nonmonotone", "restart_after"), ("optimizer", ("nt_asgd",))),
-}
+_READ_BY: tuple[Rule, ...] = (
+    (("warmup_steps",), "schedule", ("cosine", "linear", "noam")),
+    (("initial_rate", "final_rate"), "schedule", ("cosine", "linear")),
+    (("initial_rate",), "warmup", at_least(1)),
+    (("factor", "patience", "least_rate"), "schedule", ("plateau",)),
+    (("beta1", "beta2", "epsilon"), "optimizer", ("adam",)),
+    (("nonmonotone", "restart_after"), "optimizer", ("nt_asgd",)),
+    (("decay",), "weight_decay", POSITIVE),
+)
 _OF_VALIDATIONS = (
     "validate_every", "select", "stop_after", "factor", "patience", "least_rate", "nonmonotone", "restart_after",
 )  # fmt: skip
@@ -148,6 +151,8 @@ class TrainingConfig:
         ('not read: warmup_steps=9 (schedule=constant)',)
         >>> TrainingConfig(schedule="plateau").unread(["patience"], has_validation=False)
         ('not read: patience=2 (no validation)', 'no validation: the learning rate stays (schedule=plateau)')
+        >>> [TrainingConfig(warmup_steps=n).unread(["initial_rate"], has_validation=True) for n in (0, 9)]
+        [('not read: initial_rate=1e-07 (warmup=0)',), ()]
         """
         names = list(names)
         of_validations = [] if has_validation else [name for name in names if name in _OF_VALIDATIONS]

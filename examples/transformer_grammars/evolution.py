@@ -21,7 +21,7 @@ from accel.drawing.svg import Picture
 from accel.models.transformer_grammars import model as transformer_grammar
 from accel.trained.opening import open_model
 from accel.training.checkpoint import read_state
-from accel.training.run import kept_checkpoints
+from accel.training.last_checkpoints import kept_checkpoints
 from examples.findings import Findings, hours, write_analysis
 from examples.markdown import spread, table
 from examples.panels import Panel, draw_panels, extents

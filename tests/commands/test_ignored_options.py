@@ -179,7 +179,8 @@ def test_a_model_of_another_kind_has_no_such_option(
      (("nonmonotone=3", "stop_after=2"),
       ["not read: nonmonotone=3 (no validation), stop_after=2 (no validation)",
        "no validation: nothing is averaged (optimizer=nt_asgd), all steps are made (stop_after=2)"]),
-     (("optimizer=sgd",), [])],
+     (("optimizer=sgd", "decay=decoupled", "weight_decay=0"), ["not read: decay=decoupled (weight_decay=0.0)"]),
+     (("optimizer=sgd", "decay=decoupled"), [])],
 )  # fmt: skip
 def test_settings_that_no_training_reads_are_named(
     changes: tuple[str, ...], lines: list[str], text: Path, run_grove: Grove

@@ -19,7 +19,8 @@ from accel.data.files.brackets import read_trees
 from accel.data.generated.grammar import ENGLISH
 from accel.data.vocabularies.building import build
 from accel.evaluation.evalb_input import with_tags
-from accel.training.run import METRICS, TrainingError, kept_checkpoints
+from accel.training.last_checkpoints import kept_checkpoints
+from accel.training.run import METRICS, TrainingError
 from examples.transformer_grammars import ensembles, evolution, exactness, hybrids, regressions, speed
 from examples.transformer_grammars.sentences import test_proposals as proposals_of
 from refimpl.transformer_grammars.marginal import mixture_logp, sentence_logp

@@ -38,6 +38,10 @@ def test_a_folder_becomes_a_run(tmp_path: Path, grove: Callable[..., str], prefi
     assert model.config == CONFIG and model.vocabulary == VOCABULARY
     for name, x in parameters.items():
         np.testing.assert_array_equal(model.parameters[name], x)
+    grove("export", tmp_path / "run", tmp_path / "exported")
+    card = (tmp_path / "exported" / "README.md").read_text()
+    assert "A model of the kind `albert`, imported with grove-lm " in card
+    assert "trained with" not in card and "| steps |" not in card
 
 
 def test_a_model_without_heads(tmp_path: Path, grove: Callable[..., str]) -> None:

@@ -14,7 +14,7 @@ from accel.trained import average
 from accel.trained.average import AVERAGE, average_checkpoints, averaged
 from accel.trained.opening import Model, open_model
 from accel.training.checkpoint import Checkpoint, CheckpointError, load, read_state, save
-from accel.training.run import KEPT, kept_checkpoints
+from accel.training.last_checkpoints import KEPT, kept_checkpoints
 from tests.fixtures.tiny_runs import save_tiny
 
 SHAPES = {"a": (2, 3), "b": (4,)}

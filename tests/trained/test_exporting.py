@@ -20,10 +20,11 @@ from accel import trained
 from accel.commands.export import _data, command_of
 from accel.trained.average import averaged
 from accel.trained.interface import TrainedModel
+from accel.trained.weights import write_weights
 from accel.trained.words import line_reader
 from accel.training.checkpoint import Checkpoint, read_state, save
 from accel.training.directory import save_settings
-from accel.training.run import KEPT
+from accel.training.last_checkpoints import KEPT
 from tests.fixtures.tiny_runs import KINDS, SENTENCES, TREES, runs
 
 __all__ = ["runs"]
@@ -60,9 +61,6 @@ def test_round_trip(runs: dict[str, Path], kind: str, tmp_path: Path, grove: Cal
     assert results(copy) == results(run)
     assert set(load_file(folder / "model.safetensors")) == {f"parameters.{name}" for name in run.parameters}
     assert json.loads((folder / "config.json").read_text())["model_type"] == run.kind
-    again = tmp_path / "again"
-    grove("export", folder, again)
-    assert (again / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
 
 
 def test_commands_take_the_folder(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) -> None:
@@ -86,7 +84,8 @@ def test_card(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) 
     data.write_text("(S dog)\n")
     for path in runs["tg"].iterdir():
         (run / path.name).write_bytes(path.read_bytes())
-    options = {"task": "trees", "data": str(data), "validation": str(tmp_path / "gone.trees"), "model": "tg"}
+    options: dict[str, Any] = {"task": "trees", "data": str(data), "validation": str(tmp_path / "gone.trees")}
+    options |= {"contents": {"files": {str(data): 7}}, "model": "tg"}
     options |= {"steps": 7, "keep_tags": True, "set": ["d_model=8", "d_ff=8"], "seed": None}
     save_settings(run, trained.open(run).model.reading, options)
     (run / "evaluation.json").write_text('{"perplexity": 12.5, "accuracy": {"all": 0.25}}')
@@ -104,6 +103,7 @@ def test_card(runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str]) 
     assert "| test perplexity | 99.0000 |\n" in (tmp_path / "tested" / "README.md").read_text()
     command = "grove train --task trees --out RUN --steps 7 --set d_model=8 --set d_ff=8 --data train.trees"
     assert f"{command} --validation gone.trees" in card and " --keep-tags" in card and "cc-by-4.0. The data" in card
+    assert "A model of the kind `tg`, trained with grove-lm " in card
     for path in (tmp_path / "folder").iterdir():
         assert str(tmp_path).encode() not in path.read_bytes(), path
     names: dict[str, Any] = {}
@@ -166,3 +166,17 @@ def test_refusals(runs: dict[str, Path], tmp_path: Path, mistake: Callable[..., 
     assert mistake("export", runs["tg"], tmp_path / "used") == f"{tmp_path / 'used'}: exists already; name a new folder"
     assert mistake("export", tmp_path / "used", tmp_path / "new").startswith(f"{tmp_path / 'used'}: no run, for it has")
     assert [path.name for path in tmp_path.iterdir()] == ["used"]
+
+
+def test_an_export_is_not_exported_again(
+    runs: dict[str, Path], tmp_path: Path, grove: Callable[..., str], mistake: Callable[..., str]
+) -> None:
+    """Its card would lose the licence, the data and the test figures, which only the run and the first card have."""
+    folder, other = tmp_path / "folder", tmp_path / "other"
+    grove("export", runs["tg"], folder, "--license", "mit")
+    reason = f"{folder}: is an export already: copy this folder, and edit its card, README.md"
+    for path in (folder, folder / "model.safetensors"):
+        assert mistake("export", path, tmp_path / "again") == reason
+    write_weights(folder, other, {})  # has no card
+    grove("export", other, tmp_path / "again")
+    assert load_file(tmp_path / "again" / "model.safetensors").keys() == load_file(folder / "model.safetensors").keys()

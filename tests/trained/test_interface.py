@@ -100,6 +100,8 @@ def test_surprisals_from_proposals_and_after_lines(runs: dict[str, Path]) -> Non
     alone, after = (gpst.word_surprisals(SENTENCES, context_lines=n) for n in (0, 1))
     np.testing.assert_allclose(alone[0], after[0], rtol=1e-4)
     assert not np.allclose(alone[1], after[1], rtol=1e-3)
+    unsigned = gpst.word_surprisals(SENTENCES, context_lines=np.uint32(2))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(unsigned[1], after[1])
 
 
 @pytest.mark.parametrize("kind", ["tg", "txl_cc", "txl_terminals"])
@@ -160,6 +162,7 @@ def test_samples(runs: dict[str, Path], kind: str, grove: Callable[..., str]) ->
     text = model.sample("the old", words=3, top_k=2, seed=4)
     command = ("generate", "--checkpoint", runs[kind], "--prefix", "the old", "--words", 3, "--seed", 4)
     assert grove(*command) == f"{text}\n" and 2 <= len(text.words) <= 5
+    assert model.sample("the old", words=3, top_k=2, seed=np.int64(4)) == text
     if kind == "gpst":
         assert model.sample("the", context=SENTENCES, words=2).words[0] == "the"
 

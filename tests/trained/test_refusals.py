@@ -75,7 +75,7 @@ def test_what_a_model_cannot_do_is_refused(runs: dict[str, Path]) -> None:
 
 def test_mistakes_are_named(runs: dict[str, Path], tmp_path: Path) -> None:
     tg, gpst, lstm, pairs = (trained.open(runs[kind]) for kind in ("tg", "gpst", "lstm", "treeformer"))
-    line = SENTENCES[0]
+    layers, line = trained.open(runs["fasttrees"]), SENTENCES[0]
     for call, message in (
         (
             lambda: tg.sequence_score([line, "the zebra"]),
@@ -84,6 +84,8 @@ def test_mistakes_are_named(runs: dict[str, Path], tmp_path: Path) -> None:
         (lambda: tg.token_score(["the", ""]), "sentence 2: an empty sentence"),
         (lambda: gpst.parse({"the": 1}), "batch: is of type dict: give a string or a list"),
         (lambda: gpst.embed([5]), "sentence 1: is of type int: give a string or a list"),
+        (lambda: lstm.perplexity(5), "text: is of type int: give a string, a list or a pathlib.Path"),
+        (lambda: lstm.perplexity([5]), "text: sentence 1: is of type int: give a string or a list"),
         (lambda: lstm.token_score(["the", ["the", None]]), "sentence 2: word 2 is None, not a string without blanks"),
         (lambda: lstm.token_score([["the", ""]]), "sentence 1: word 2 is '', not a string without blanks"),
         (lambda: lstm.token_score([["old dog"]]), "sentence 1: word 1 is 'old dog', not a string without blanks"),
@@ -102,6 +104,17 @@ def test_mistakes_are_named(runs: dict[str, Path], tmp_path: Path) -> None:
         (lambda: tg.tree_score(["(S the)", "(X the)"]), "trees"),
         (lambda: tg.perplexity(), "perplexity: give one of text, trees and proposals"),
         (lambda: tg.perplexity(trees=TREES, numbered=True), "numbered: is for a file of proposals"),
+        (lambda: tg.perplexity(trees=TREES, foo=1), "foo: is no option of perplexity: those of a file are numbered, g"),
+        (lambda: tg.perplexity(proposals=tmp_path / "x", foo=1), "foo: is no option of perplexity"),
+        (lambda: tg.perplexity(proposals=tmp_path / "x", check=len), "check: is no option of perplexity"),
+        (lambda: tg.perplexity(proposals=tmp_path / "x", max_words="5"), "max_words '5': a whole number is needed"),
+        (lambda: tg.tree_score(None), "given: is of type NoneType: give a string, a list or a pathlib.Path"),
+        (lambda: tg.perplexity(trees=5), "trees: is of type int: give a string, a list or a pathlib.Path"),
+        (lambda: tg.tree_score(TREES, reading="x"), "reading: is of type str: give an accel.data.corpora.treebank.Rea"),
+        (lambda: tg.tree_score(TREES, ensemble_with=tg), "ensemble_with: is of type TrainedModel: give a list of mo"),
+        (lambda: tg.tree_score(TREES, ensemble_with=["runs/b"]), 'ensemble_with: give trained.open("runs/b")'),
+        (lambda: tg.perplexity(trees=TREES, ensemble_with="runs/b"), "ensemble_with: is of type str: give a list of"),
+        (lambda: tg.word_surprisals(line, parser={}), "parser: is of type dict: give a model that trained.open retu"),
         (lambda: tg.perplexity(trees=[]), "perplexity: no trees are given"),
         (lambda: tg.perplexity(trees=__file__), f'trees: {__file__} is a file: give pathlib.Path("{__file__}")'),
         (lambda: tg.tree_score(__file__), f'given: {__file__} is a file: give pathlib.Path("{__file__}")'),
@@ -110,8 +123,18 @@ def test_mistakes_are_named(runs: dict[str, Path], tmp_path: Path) -> None:
         (lambda: lstm.perplexity(line, ensemble="product"), "ensemble_with: language models of words make no ensemble"),
         (lambda: lstm.perplexity(line, reading=Reading()), "reading: is for trees, and a text has none: leave it out"),
         (lambda: tg.sample("zebra"), "prefix: the word 'zebra' is not in the closed vocabulary"),
+        (lambda: tg.sample(5), "prefix: is of type int: give a string or a list"),
+        (lambda: tg.sample(["old dog"]), "prefix: word 1 is 'old dog', not a string without blanks"),
+        (lambda: gpst.sample(context=5), "context: is of type int: give a string or a list"),
+        (lambda: gpst.sample(context=["the", 5]), "context: sentence 2: is of type int: give a string or a list"),
+        (lambda: gpst.sample(context=["the dog", ""]), "context: sentence 2: an empty sentence: leave it out"),
+        (lambda: gpst.sample(context=["the", "zebra"]), "context: sentence 2: the word 'zebra' is not in the closed"),
         (lambda: tg.sample(words=0), "words 0: at least 1 is needed"),
         (lambda: tg.sample("the", seed=1.5), "seed 1.5: a whole number is needed"),
+        (lambda: pairs.translate(["the dog", "zebra"]), "sentence 2: the word 'zebra' is not in the closed vocab"),
+        (lambda: pairs.translate(["the dog", ""]), "sentence 2: an empty sentence"),
+        (lambda: layers.parse(line, layer=1.0), "layer 1.0: a whole number is needed"),
+        (lambda: layers.parse(line, layer=True), "layer True: a whole number is needed"),
         (lambda: pairs.translate(line, num_beams=2), "num_beams: is no option of translations: these are beam, le"),
         (lambda: pairs.translate("the", extra_length=-2), "extra_length -2: at least -1 is needed"),
         (lambda: pairs.translate(line, length_penalty="1"), "length_penalty 1: a number from 0 to 10 is needed"),

@@ -115,6 +115,35 @@ def test_small_classifiers_learn_their_data_by_heart(
     assert model.vocabulary.words[0] == "<unk>" and np.abs(model.parameters["embedding"][word_id]).max() > 0.5
 
 
+def test_a_released_classifier_is_evaluated_as_it_was_validated(tmp_path: Path, grove: Callable[..., str]) -> None:
+    """Its results depend on the other sentences of a batch: batches of the test have the size of the run's."""
+    data, run = tmp_path / "data", tmp_path / "run"
+    data.write_text(SENTIMENT * 4)
+    files = ("--data", data, "--validation", data, "--test", data)
+    options = ("--fine", "--no-phrases", "--model", "conv_fasttrees", "--batch-size", 5, "--steps", 8)
+    released = settings((*CLASSIFIER, "maximum_rate=0.02", "variant=released"))
+    grove("train", "--task", "sentiment", "--out", run, *files, *options, *released)
+    expected = checkpoint.read_state(run / "best.safetensors")["validation_loss"]
+    assert json.loads((run / "evaluation.json").read_text())["loss"] == expected
+
+
+def test_released_logic_is_evaluated_in_batches_of_its_training(
+    tmp_path: Path, grove: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path / "data", 4000, 1)
+    released = ("--model", "conv_fasttrees", "--variant", "released", "--steps", 1, "--batch-size", 32)
+    files = ("--data", tmp_path / "data", "--out", tmp_path / "run")
+    grove("train", "--task", "logic", *files, *released, *settings((*CLASSIFIER, "chunk_size=4")))
+
+    def largest_batch(ops: Any, module: Any, config: Any, parameters: Any, batches: Any) -> dict[str, int]:
+        return {"accuracy": max(batch.n_labels for batch in batches)}
+
+    monkeypatch.setattr(logic, "evaluate_batches", largest_batch)
+    ops = accel.load("cpu")
+    result = logic.evaluate(ops, open_model(ops, tmp_path / "run"), tmp_path / "data", {})
+    assert max(result["accuracy"].values()) == 32
+
+
 TABLES = {"a": "film 1 2 3\nThe 1 1 1\nthe 0 0 1\n", "b": "2 3\ndog 3 2 1\nthe 0 1 0\n"}
 
 

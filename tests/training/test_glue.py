@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,16 +78,20 @@ def test_matthews_is_that_of_both_development_files(tmp_path: Path, grove: Calla
     assert len(labels) == 5 == figures["examples"] and figures["matthews"] == matthews(labels, answers)
 
 
-def test_the_best_model_of_cola_has_the_highest_correlation(tmp_path: Path) -> None:
+def test_the_best_model_of_cola_has_the_highest_correlation(tmp_path: Path, run_grove: Grove) -> None:
     """Accuracy would select a model that gives all sentences the more frequent class, whose correlation is 0."""
     write_glue(tmp_path, "cola")
     more = ("--steps", 12, "--set", "validate_every=1", "--set", "maximum_rate=0.05")
-    assert cli.main(tuning(tmp_path, "cola", tmp_path / "run", *more)) == 0
+    status, _, err = run_grove(*tuning(tmp_path, "cola", tmp_path / "run", *more))
     lines = [line for line in metrics(tmp_path / "run") if "validation_matthews" in line]
     best = max(lines, key=lambda line: line["validation_matthews"])
     assert best["validation_matthews"] > 0 and read_state(tmp_path / "run" / BEST)["step"] == best["step"]
     figures = json.loads((tmp_path / "run" / "evaluation.json").read_text())
     assert figures["matthews"] == pytest.approx(best["validation_matthews"], abs=1e-6)
+    last = f"{lines[-1]['validation_matthews']:.4f}"
+    assert f", validation matthews {last}" in err and not status
+    row = f"{last} at step 12; best {best['validation_matthews']:.4f} at step {best['step']}"
+    assert re.search(rf"^validation matthews +{row}$", run_grove("info", tmp_path / "run")[1], re.MULTILINE)
 
 
 @pytest.mark.parametrize("model", ["gpst", "gpt2"])

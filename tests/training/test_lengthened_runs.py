@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from accel.commands.resuming import why_ended
+from accel.commands.resuming import note_on_steps, why_ended
+from accel.training import loop
 from accel.training.settings import TrainingConfig
-from tests.fixtures.command_line import Grove
+from tests.fixtures.command_line import Grove, settings, with_options
+from tests.fixtures.gpst_runs import TASK, run_of, texts
+from tests.fixtures.labelled_examples import SENTIMENT
 from tests.fixtures.toy_house import House, train
 from tests.fixtures.toy_run import metrics
+
+__all__ = ["texts"]
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +61,46 @@ def test_steps_that_were_a_setting_are_lengthened(house: House, tmp_path: Path, 
     assert run_grove(*again)[0] == 0 and len(metrics(directory)) == 6
 
 
+def test_a_run_that_was_stopped_before_its_only_validation_ends_there(
+    house: House, tmp_path: Path, run_grove: Grove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no best checkpoint: the newest one is named."""
+    more = ("--validation", str(house.valid), "--set", "validate_every=100")
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "is_save_due", lambda run: run.step == 4 and os.kill(os.getpid(), signal.SIGTERM))
+        assert run_grove(*train(tmp_path / "run", house.data, *more))[0] == 128 + signal.SIGTERM
+    status, out, _ = run_grove("train", "--out", tmp_path / "run", "--resume", "--steps", 4)
+    assert (status, out) == (0, f"{tmp_path / 'run' / 'checkpoint.safetensors'}\n") and Path(out.strip()).exists()
+
+
+@pytest.mark.parametrize("task", ["gpst", "sentiment"])
+def test_the_warm_up_of_noam_stays(
+    task: str, texts: Path, tmp_path: Path, run_grove: Grove, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The warm-up is 1 % of the steps: none of 3 steps, 2 of 200 steps; the rates go on as those of 3 steps."""
+    (tmp_path / "data").write_text(SENTIMENT)
+    of_sentiment = ("train", "--task", task, "--data", tmp_path / "data", "--no-phrases", "--out", tmp_path / "run")
+    of_gpst = run_of(texts, tmp_path / "run", "--sentence-a-line", "--model", "gpt2")
+    command = of_gpst if task == "gpst" else of_sentiment
+    more = ("--model", "gpt2", "--steps", 3, *settings((*TASK, "schedule=noam", "maximum_rate=0.01")))
+    assert run_grove(*with_options(command, *more))[0] == 0
+    monkeypatch.setattr(loop, "is_save_due", lambda run: run.step == 4 and os.kill(os.getpid(), signal.SIGTERM))
+    err = run_grove("train", "--out", tmp_path / "run", "--resume", "--steps", 200)[2]
+    note = "3 steps are made; 200 are to be made in all, before it was 3; the learning rate does not depend on it"
+    assert note in err.splitlines()
+    rates = [line["learning_rate"] for line in metrics(tmp_path / "run")]
+    assert rates == pytest.approx([0.01 * count**-0.5 for count in (1, 2, 3, 4)])
+
+
+def test_the_note_on_steps_compares_the_rates(house: House) -> None:
+    training = TrainingConfig(schedule="noam", steps=12, warmup_steps=2, maximum_rate=1.0)
+    start = "6 steps are made; 12 are to be made in all, before it was 6"
+    note = note_on_steps(house.folder / "tg", training, {"steps": (6, 12)})
+    assert note == f"{start}; the learning rate does not depend on it"
+    note = note_on_steps(house.folder / "tg", training, {"steps": (6, 12), "warmup_steps": (6, 2)})
+    assert note == f"{start}: the noam schedule is now that of 12 steps; the learning rate goes from 1 to 0.535"
+
+
 def test_why_a_training_ended() -> None:
     training = TrainingConfig(stop_after=2)
     assert why_ended([3.0, 2.0, 2.5, 2.0], training) == ("2 validations were not better", "stop_after")
@@ -70,6 +117,18 @@ def test_a_restart_is_not_moved_to_a_validation_that_is_over(
     options = [word for setting in averaged for word in ("--set", setting)]
     assert run_grove(*train(directory, house.data, "--validation", str(house.valid), *options))[0] == 0
     again = ("train", "--out", directory, "--resume", "--steps", 7, "--set")
-    wrong = "restart_after: 6, but 6 validations are made; use 7 or more, or 0"
+    wrong = "restart_after: 6, but validation 6 is over; use 7 or more, or 0"
     assert mistake(*again, "restart_after=6") == wrong
     assert run_grove(*again, "restart_after=7")[0] == 0
+
+
+def test_a_restart_may_come_at_a_validation_in_place_of_the_dropped_one(
+    house: House, tmp_path: Path, run_grove: Grove, mistake: Callable[..., str]
+) -> None:
+    """The validation of the former last step, 6, does not count: number 2 is that of step 8."""
+    directory, averaged = tmp_path / "run", ("optimizer=nt_asgd", "schedule=constant", "validate_every=4")
+    options = [word for setting in averaged for word in ("--set", setting)]
+    assert run_grove(*train(directory, house.data, "--validation", str(house.valid), *options))[0] == 0
+    again = ("train", "--out", directory, "--resume", "--steps", 8, "--set")
+    assert "restart_after: 1, but validation 1 is over; use 2 or more" in mistake(*again, "restart_after=1")
+    assert run_grove(*again, "restart_after=2")[0] == 0
