@@ -42,20 +42,16 @@ class CkyPooling(nn.Module):
         super().__init__()
         self.max_height = max_height
         self.w = nn.Parameter(torch.randn(d_model))
-        sizes = {"compose": 2 * d_model, "key": d_model, "query": d_model}
-        for name, size in sizes.items():
+        for name, size in {"compose": 2 * d_model, "key": d_model, "query": d_model}.items():
             self.register_parameter(name, nn.Parameter(nn.init.xavier_uniform_(torch.empty(size, d_model))))
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, *, offsets: Tensor | None = None) -> Chart:
         """Return the charts of x [B, T, d] with lengths [B], or [N, d] with offsets [B+1]. Raises ValueError for an
         empty sentence, or shapes that do not fit."""
-        rows, p = rows_of(x, lengths, offsets), dict(self.named_parameters())
+        rows, p = rows_of(x, len(self.w), lengths, offsets), dict(self.named_parameters())
         direction = (p["w"] @ p["query"]) @ p["key"].T * len(p["w"]) ** -0.5
-        nodes, weights, *_ = ops.cky_pool(
-            rows.values, p["compose"], direction, rows.offsets, max_height=self.max_height
-        )
-        n = rows.offsets.diff()
-        height = n if self.max_height is None else n.clamp(max=self.max_height)
+        nodes, weights, *_ = ops.cky_pool(rows.values, p["compose"], direction, rows.offsets, self.max_height)
+        n, height = rows.offsets.diff(), rows.offsets.diff().clamp(1, self.max_height)
         return Chart(nodes, weights, offsets_of(n * height - height * (height - 1) // 2))
 
 
@@ -98,7 +94,7 @@ class PrunedInsideOutside(nn.Module):
         order. The scores after last words are not read. Gradients flow into the scores from `parser_loss` only. Raises
         ValueError if shapes do not fit, or a sentence is empty.
         """
-        rows, names = rows_of(x, lengths, offsets), [name for name, _ in self.named_parameters()]
+        rows = rows_of(x, self.config.d_compose, lengths, offsets)
         bounds, inner = rows.offsets.cpu().numpy(), torch.ones(len(rows.values), dtype=torch.bool, device=x.device)
         inner[rows.offsets[1:] - 1] = False
         sites = DropoutSites(new_seed() if self.training and self.config.dropout else None)
@@ -106,7 +102,7 @@ class PrunedInsideOutside(nn.Module):
 
         def run(tape: Tape, inputs: list[Variable]) -> list[Variable]:
             words, points, *rest = inputs
-            p = {f"composition.{name}": parameter for name, parameter in zip(names, rest, strict=True)}
+            p = {f"composition.{name}": x for (name, _), x in zip(self.named_parameters(), rest, strict=True)}
             charts = composition.charts_of(tape.ops, points.value, tape.xp.asarray(bounds), self.config.window)
             inside = composition.inside(tape, self.config, p, words, charts, sites)
             outside = composition.outside(tape, self.config, p, inside.vectors, charts, sites)
@@ -126,13 +122,15 @@ class PrunedInsideOutside(nn.Module):
 def span_rows(chart: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return charts [B, T, T, L] in the form that `ops.span_logz` takes: scores [S, L] and offsets [B+1].
 
-    chart[b, i, j, l] is the score of label l for words i to j; lengths [B], None: all T.
+    chart[b, i, j, l] is the score of label l for words i to j; lengths [B], None: all T. Raises ValueError for other
+    shapes.
     """
-    n_sentences, steps = chart.shape[:2]
-    lengths = torch.full((n_sentences,), steps, device=chart.device) if lengths is None else lengths
+    if chart.ndim != 4 or not 0 < chart.shape[1] == chart.shape[2]:
+        raise ValueError(f"chart: shape {tuple(chart.shape)}, expected [B, T, T, L], T at least 1")
+    steps, offsets = chart.shape[1], rows_of(chart[:, 0], chart.shape[-1], lengths, None).offsets
     wide, first = torch.tensor([(w, i) for w in range(steps) for i in range(steps - w)], device=chart.device).T
-    exists = first + wide < lengths[:, None]
-    return chart[:, first, first + wide][exists], offsets_of(lengths)
+    exists = first + wide < offsets.diff()[:, None]
+    return chart[:, first, first + wide][exists], offsets
 
 
 def span_logz(chart: Tensor, lengths: Tensor | None = None) -> Tensor:

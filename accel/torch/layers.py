@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accel.autodiff.layers import sinusoids
 from accel.models.fasttrees.stack import StackConfig, initialise
 from accel.models.transformer_grammars import config as transformer_grammar
 from accel.torch import ops
-from accel.torch.rows import rows_of
+from accel.torch.rows import integers, rows_of
 from accel.torch.weights import hold, new_seed
 
 
@@ -72,8 +71,8 @@ class OnLstm(nn.Module):
         No gradient flows into the state; None is a state of zeros. Raises ValueError if shapes do not fit, or a
         sequence is empty.
         """
-        rows, config, p = rows_of(x, lengths, offsets), self.config, dict(self.named_parameters())
-        bounds, h, n = rows.offsets, rows.values, len(rows.offsets) - 1
+        rows, p = rows_of(x, self.config.input_size, lengths, offsets), dict(self.named_parameters())
+        bounds, h, n, config = rows.offsets, rows.values, len(rows.offsets) - 1, self.config
         shapes = [(n, width) for width in config.state_widths()]
         state = [h.new_zeros(shape) for shape in shapes] if state is None else state
         if [tuple(s.shape) for s in state] != shapes:
@@ -81,13 +80,14 @@ class OnLstm(nn.Module):
         before, after, distances = iter(state), [], []
         for layer in range(len(config.hidden_sizes)):
             if layer and config.layer_dropout:
-                keep = F.dropout(h.new_ones(n, h.shape[1]), config.layer_dropout, self.training)
+                keep = nn.functional.dropout(h.new_ones(n, h.shape[1]), config.layer_dropout, self.training)
                 h = h * torch.repeat_interleave(keep, bounds.diff(), dim=0, output_size=len(h))
-            gates = F.linear(h, p[f"{layer}.ih.weight"], p[f"{layer}.ih.bias"])
+            gates = nn.functional.linear(h, p[f"{layer}.ih.weight"], p[f"{layer}.ih.bias"])
             if config.kind == "faster_fasttrees":
                 h, c, _, distance = ops.linear_recurrence(gates, next(before).detach(), bounds)
             else:
-                weight, bias = self._dropped(p[f"{layer}.hh.weight"]), p[f"{layer}.hh.bias"]
+                weight, bias, rate = p[f"{layer}.hh.weight"], p[f"{layer}.hh.bias"], config.weight_drop
+                weight = weight * (torch.rand_like(weight) >= rate if rate and self.training else 1 - rate)
                 h0, c0 = next(before).detach(), next(before).detach()
                 h, c, _, distance = ops.recurrence(gates, weight, bias, h0, c0, bounds, kind=config.kind)
                 after.append(h[bounds[1:] - 1])
@@ -95,17 +95,13 @@ class OnLstm(nn.Module):
             distances += [rows.write(distance[:, 0])] if config.kind != "lstm" else []
         return Recurrent(rows.write(h), after, distances)
 
-    def _dropped(self, weight: Tensor) -> Tensor:
-        rate = self.config.weight_drop
-        if not rate:
-            return weight
-        return weight * (torch.rand_like(weight) >= rate) if self.training else weight * (1 - rate)
-
 
 class FastTrees(OnLstm):
     """`OnLstm` of kind "fasttrees", or "faster_fasttrees"."""
 
     def __init__(self, *sizes: Any, kind: str = "fasttrees", **options: Any) -> None:
+        if kind not in ("fasttrees", "faster_fasttrees"):
+            raise ValueError(f"kind: {kind} is not for FastTrees: use fasttrees, faster_fasttrees, or OnLstm")
         super().__init__(*sizes, kind=kind, **options)
 
 
@@ -137,7 +133,7 @@ class StackComposeAttention(nn.Module):
         )  # fmt: skip
         hold(self, transformer_grammar.initialise(self.config, new_seed()), "layers.0.attention.")
         table = sinusoids(np, relative_max - relative_min + 1, d_model, np.float64, relative_min)
-        self.register_buffer("depths", torch.from_numpy(table), persistent=False)
+        self.depths = torch.from_numpy(table)  # no buffer: .half() and .to_empty() would change it for good
 
     def forward(
         self, x: Tensor, types: Tensor, lengths: Tensor | None = None, *, offsets: Tensor | None = None
@@ -149,16 +145,15 @@ class StackComposeAttention(nn.Module):
         the actions of trees; it may end inside a tree.
         Raises ValueError, naming sequence and position, if the types are ill-formed.
         """
-        rows, config, p = rows_of(x, lengths, offsets), self.config, dict(self.named_parameters())
-        row_offsets, keys, relative, _ = ops.attend_sets(rows.read("types", types).to(torch.int8), rows.offsets)
+        config, p = self.config, dict(self.named_parameters())
+        rows = rows_of(x, config.d_model, lengths, offsets)
+        actions = integers("types", rows.read("types", types)).clamp(-1, 4).to(torch.int8)  # a wrong type stays wrong
+        row_offsets, keys, relative, _ = ops.attend_sets(actions, rows.offsets)
         n_keys = row_offsets[rows.offsets].diff()
         keys = keys + torch.repeat_interleave(rows.offsets[:-1], n_keys, output_size=len(keys)).to(torch.int32)
         relative = relative.clamp(config.relative_min, config.relative_max) - config.relative_min
-        depths = self.get_buffer("depths").to(x.dtype)
-        q, k, v, r = (
-            (table @ p[name]).unflatten(1, (config.n_heads, config.d_head))
-            for name, table in {**dict.fromkeys(("query", "key", "value"), rows.values), "relative": depths}.items()
-        )
+        q, k, v = ((rows.values @ p[name]).unflatten(1, (config.n_heads, -1)) for name in ("query", "key", "value"))
+        r = (self.depths.to(x) @ p["relative"]).unflatten(1, (config.n_heads, -1))
         rate = config.core_dropout if self.training else 0.0
         biases, sets = (p["content_bias"], p["position_bias"]), (row_offsets, keys, relative)
         out = ops.sparse_attention(q, k, v, r, *biases, *sets, rate=rate, seed=new_seed() if rate else 0)[0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -24,7 +25,8 @@ from accel.autodiff.variables import Variable
 xp = torch
 Run = Callable[[Tape, list[Variable]], Sequence[Variable]]
 # Types of arguments in a schema; the rest are tensors.
-_DECLARED = {x: x for x in ("int", "float", "bool", "str")} | {"int | None": "int?", "tuple[int, ...]": "int[]"}
+_TYPES = {x: x for x in ("float", "bool", "str")}
+_TYPES |= {"int": "SymInt", "int | None": "SymInt?", "tuple[int, ...]": "SymInt[]"}  # known only when a graph runs
 _DTYPES = {"b": torch.int8, "i": torch.int32, "l": torch.int64, "d": torch.float64}
 
 
@@ -108,8 +110,7 @@ def _shapes(spec: str, arguments: Mapping[str, Any]) -> Any:
 
 def _defined(name: str, declared: str, n_results: int, run: Callable[..., Any], fake: Callable[..., Any]) -> Any:
     """Return the operator `grove::name` and the function that returns its results as a tuple."""
-    results = ", ".join(["Tensor"] * n_results)
-    schema = f"({declared}) -> {results if n_results == 1 else f'({results})'}"
+    schema = f"({declared}) -> ({', '.join(['Tensor'] * n_results)})"
     operator = torch.library.custom_op(f"grove::{name}", run, mutates_args=(), schema=schema)
     operator.register_fake(fake)
 
@@ -124,10 +125,8 @@ def _operation(name: str, spec: str, n_gradients: int = 0) -> Any:
     """Return the function of an operation; if its first `n_gradients` arguments have gradients, its vjp as well."""
     parameters = inspect.signature(getattr(accel.load("cpu"), name)).parameters.values()
     names, n_outputs = [p.name for p in parameters], len(spec.partition(" > ")[2].split())
-    declared = ", ".join(
-        f"{_DECLARED.get(p.annotation, 'Tensor')} {p.name}" + (f"={p.default!r}" if p.default is not p.empty else "")
-        for p in parameters
-    ).replace("'", '"')
+    arguments = (f"{_TYPES.get(p.annotation, 'Tensor')} {p.replace(annotation=p.empty)}" for p in parameters)
+    declared = ", ".join(arguments).replace("'", '"')
 
     def named(values: tuple[Any, ...]) -> dict[str, Any]:  # PyTorch leaves out options that have their defaults
         return dict(zip(names, values, strict=False))
@@ -149,8 +148,9 @@ def _operation(name: str, spec: str, n_gradients: int = 0) -> Any:
         ctx.others = tuple(x for x in inputs if not isinstance(x, Tensor))  # tensors come first
 
     def backward(ctx: Any, d_out: Tensor, *_: Any) -> tuple[Any, ...]:
-        outputs, inputs = ctx.saved_tensors[:n_outputs], ctx.saved_tensors[n_outputs:]
-        return *_tuple(vjp(d_out, list(outputs), *inputs, *ctx.others)), *[None] * (len(names) - n_gradients)
+        saved = ctx.saved_tensors  # read once: checkpointing refuses a second time
+        d_inputs = _tuple(vjp(d_out, list(saved[:n_outputs]), *saved[n_outputs:], *ctx.others))
+        return *d_inputs, *[None] * (len(names) - n_gradients)
 
     operator.register_autograd(backward, setup_context=setup)
     return function, vjp_function
@@ -159,11 +159,11 @@ def _operation(name: str, spec: str, n_gradients: int = 0) -> Any:
 class _Taped(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, run: Run, *tensors: Tensor) -> tuple[Tensor, ...]:
-        device = tensors[0].device
-        ops = accel.load(device.type)
+        device, ops = tensors[0].device, accel.load(tensors[0].device.type)
         with stream_of(device):
             ctx.inputs = [Variable(array_of(ops, "a parameter or x", x, device)) for x in tensors]
             ctx.tape = Tape(ops, recording=any(ctx.needs_input_grad))
+            weakref.finalize(ctx, ctx.tape.entries.clear)  # they refer to the tape: only gc would free the arrays
             ctx.outputs = list(run(ctx.tape, ctx.inputs))
             results = tensors_of(ops, [y.value for y in ctx.outputs], [x.value for x in ctx.inputs])
         ctx.save_for_backward(*tensors, *results)  # PyTorch refuses tensors that were changed in place since
@@ -190,7 +190,7 @@ def taped(run: Run, *tensors: Tensor) -> Any:
 
     The outputs are differentiable once. `torch.compile` does not trace `run`.
     """
-    return _Taped.apply(run, *tensors)
+    return _Taped.apply(run, *(x if torch.is_grad_enabled() else x.detach() for x in tensors))
 
 
 bias_erf_gelu, bias_erf_gelu_vjp = _operation("bias_erf_gelu", "x=Nf > Nf", 2)

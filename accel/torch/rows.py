@@ -34,22 +34,33 @@ class Rows:
         return values.new_zeros(*self.steps, *values.shape[1:]).index_put((self.mask,), values)
 
 
-def rows_of(x: Tensor, lengths: Tensor | None, offsets: Tensor | None) -> Rows:
-    """Return the steps of x [B, T, D] with lengths [B] (None: all T), or of x [N, D] with offsets [B+1].
+def rows_of(x: Tensor, width: int, lengths: Tensor | None, offsets: Tensor | None) -> Rows:
+    """Return the steps of x [B, T, D] with lengths [B] (None: all T), or of x [N, D] with offsets [B+1]; D is `width`.
 
-    Raises ValueError for other axes, both of lengths and offsets, or a length above T.
+    Raises ValueError for other shapes, both of lengths and offsets, or lengths or offsets that x does not have.
     """
-    if x.ndim == 2 and lengths is None and offsets is not None:
-        return Rows(x, offsets.to(torch.int64), x.shape[:1])
-    if x.ndim != 3 or offsets is not None:
-        raise ValueError(f"x: shape {tuple(x.shape)}: give [B, T, D] with lengths [B], or [N, D] with offsets [B+1]")
+    if x.ndim != 2 + (offsets is None) or x.shape[-1] != width or not (lengths is None or offsets is None):
+        raise ValueError(f"x: shape {tuple(x.shape)}: give [B, T, {width}] with lengths, or [N, {width}] with offsets")
+    if offsets is not None:
+        offsets = integers("offsets", offsets)
+        if not torch.compiler.is_compiling() and offsets[-1:].tolist() != [len(x)]:
+            raise ValueError(f"offsets: end with {offsets[-1:].tolist()}, expected [{len(x)}], the rows of x")
+        return Rows(x, offsets, x.shape[:1])
     n, most = x.shape[:2]
     if lengths is None:
         return Rows(x.flatten(0, 1), torch.arange(n + 1, device=x.device) * most, (n, most))
-    if lengths.shape != (n,) or (not torch.compiler.is_compiling() and bool((lengths > most).any())):
-        raise ValueError(f"lengths: {lengths.tolist()}, expected {n}, each at most {most}, as x has")
+    lengths = integers("lengths", lengths)
+    if lengths.shape != (n,) or not (torch.compiler.is_compiling() or lengths.equal(lengths.clamp(0, most))):
+        raise ValueError(f"lengths: {lengths.tolist()}, expected {n}, each at least 0 and at most {most}")
     mask = torch.arange(most, device=x.device) < lengths[:, None]
     return Rows(x[mask], offsets_of(lengths), (n, most), mask)
+
+
+def integers(name: str, x: Tensor) -> Tensor:
+    """Return x as int64. Raises ValueError if its type is not one of whole numbers."""
+    if x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
+        raise ValueError(f"{name}: {x.dtype}, expected whole numbers: call .long()")
+    return x.to(torch.int64)
 
 
 def offsets_of(lengths: Tensor) -> Tensor:

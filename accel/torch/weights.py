@@ -14,20 +14,17 @@ from accel.trained.weights import read_weights, write_weights
 
 def new_seed() -> int:
     """Return a seed drawn by PyTorch's generator, so that `torch.manual_seed` makes the results reproducible."""
-    return int(torch.randint(2**62, ()))
+    return int(torch.randint(2**62, ())) % 2**62  # the rest is the same number, and tells torch.compile its range
 
 
 def hold(module: nn.Module, arrays: Mapping[str, np.ndarray], prefix: str) -> None:
     """Register in a module the parameters whose names begin with `prefix`, under their names without it."""
-    for name, array in arrays.items():
-        if name.startswith(prefix):
-            *path, last = name.removeprefix(prefix).split(".")
-            inner = module
-            for part in path:
-                if part not in inner._modules:
-                    inner.add_module(part, nn.Module())
-                inner = inner.get_submodule(part)
-            inner.register_parameter(last, nn.Parameter(torch.from_numpy(array)))
+    for name in (name for name in arrays if name.startswith(prefix)):
+        *path, last = name.removeprefix(prefix).split(".")
+        inner = module
+        for part in path:
+            inner = inner._modules.setdefault(part, nn.Module())
+        inner.register_parameter(last, nn.Parameter(torch.from_numpy(arrays[name])))
 
 
 def load_weights(run: str | Path, prefix: str = "") -> dict[str, Tensor]:
@@ -48,7 +45,9 @@ def load_weights(run: str | Path, prefix: str = "") -> dict[str, Tensor]:
 def save_weights(run: str | Path, folder: str | Path, weights: Mapping[str, Tensor], prefix: str = "") -> None:
     """Write a folder that Grove opens: the model of `run` with these weights, each under `prefix` and its name.
 
-    Everything else but the results of validation is copied from `run`. Raises the errors of
-    `accel.trained.weights.write_weights`.
+    Everything else but the results of validation is copied from `run`. Raises ValueError for complex numbers, and the
+    errors of `accel.trained.weights.write_weights`.
     """
-    write_weights(run, folder, {prefix + name: x.detach().cpu().numpy() for name, x in weights.items()})
+    for name in (name for name, x in weights.items() if x.is_complex()):
+        raise ValueError(f"{prefix}{name}: {weights[name].dtype}, expected real numbers: give its .real")
+    write_weights(run, folder, {prefix + name: x.detach().cpu().double().numpy() for name, x in weights.items()})

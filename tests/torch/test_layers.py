@@ -242,28 +242,3 @@ def test_layers_compile_without_a_break() -> None:
         lambda x: attention(x, types.flatten(), offsets=offsets), fullgraph=True, backend="aot_eager"
     )
     torch.testing.assert_close(compiled(x), attention(x, types.flatten(), offsets=offsets))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda x: grove.OnLstm(4, 6, 2)(x, torch.tensor([9, 1, 1])),
-            r"lengths: \[9, 1, 1\], expected 3, each at most",
-        ),
-        (lambda x: grove.OnLstm(4, 6, 2)(x, torch.tensor([0, 1, 1])), "sequence 0: empty"),
-        (lambda x: grove.OnLstm(4, 6, 2)(x[0]), r"x: shape \(5, 4\): give \[B, T, D\] with lengths"),
-        (lambda x: grove.OnLstm(4, 9, 2), "chunk_size: 2, but it does not divide 9"),
-        (lambda x: grove.FastTrees(4, 6, 2, kind="conv_fasttrees"), "kind: conv_fasttrees is not for PyTorch"),
-        (
-            lambda x: grove.StackComposeAttention(4, 2)(x, torch.zeros(3, 4)),
-            r"types: shape \(3, 4\), expected \(3, 5\)",
-        ),
-        (lambda x: grove.StackComposeAttention(4, 2)(x, torch.full((3, 5), 3)), "types: sequence 0, position 0"),
-        (lambda x: grove.span_logz(torch.full((1, 2, 2, 1), -torch.inf)), "sequence 0: no tree is possible"),
-    ],
-)
-def test_bad_input_is_one_line(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message) as error:
-        call(torch.zeros(3, 5, 4))
-    assert "\n" not in str(error.value)

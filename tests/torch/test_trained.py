@@ -117,6 +117,14 @@ def test_weights_go_there_and_back(tmp_path: Path) -> None:
     torch.testing.assert_close(grove.load_weights(tmp_path / "part")["embedding"], grove.load_weights(run)["embedding"])
 
 
+def test_bfloat16_weights_are_saved(tmp_path: Path) -> None:
+    run = save_tiny(tmp_path / "run", "lstm")
+    weights = {name: x.bfloat16() for name, x in grove.load_weights(run, "cells.").items()}
+    grove.save_weights(run, tmp_path / "tuned", weights, "cells.")
+    for name, x in grove.load_weights(tmp_path / "tuned", "cells.").items():
+        torch.testing.assert_close(x, weights[name].float(), rtol=0, atol=0)
+
+
 def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     run = save_tiny(tmp_path / "run", "lstm")
     weights = grove.load_weights(run, "cells.")
@@ -126,6 +134,8 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         grove.save_weights(run, tmp_path / "new", {"0.ih.bias": torch.zeros(3)}, "cells.")
     with pytest.raises(ValueError, match="cells.0.ih.bias: holds a NaN"):
         grove.save_weights(run, tmp_path / "new", {"0.ih.bias": weights["0.ih.bias"] / 0}, "cells.")
+    with pytest.raises(ValueError, match="cells.0.ih.bias: torch.complex64, expected real numbers"):
+        grove.save_weights(run, tmp_path / "new", {"0.ih.bias": weights["0.ih.bias"] * 1j}, "cells.")
     with pytest.raises(ValueError, match="prefix: 'cell.' begins no parameter of"):
         grove.load_weights(run, "cell.")
     with pytest.raises(accel.training.checkpoint.CheckpointError, match="does not exist"):

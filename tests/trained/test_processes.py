@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from multiprocessing import active_children
@@ -53,6 +55,32 @@ def test_results_come_in_order_and_from_several_processes() -> None:
     pairs = list(results(lambda n: (n * n, os.getpid()), range(20), CPU, 3))
     assert [square for square, _ in pairs] == [n * n for n in range(20)]
     assert pairs[0][1] == os.getpid() and len({process for _, process in pairs}) == 4
+
+
+POOL = """
+import multiprocessing, sys
+import numpy as np
+from accel import cpu
+
+def total(x):
+    return float(cpu.cumax(x)[0].sum())
+
+x = np.random.default_rng(0).standard_normal((2000, 20))
+expected = [total(x)] * 3
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map_async(total, [x] * 3).get(timeout=60) == expected
+"""
+
+
+@several_processes
+def test_other_pools_may_fork_after_the_threads_of_kernels_began(tmp_path: Path) -> None:
+    """GNU's OpenMP would end each of their processes when it starts a team."""
+    (tmp_path / "pool.py").write_text(POOL, encoding="utf-8")
+    settings = os.environ | {"NUMBA_NUM_THREADS": "2", "PYTHONPATH": str(Path(accel.__file__).parents[1])}
+    run = subprocess.run(
+        [sys.executable, "pool.py"], cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0 and "Terminating" not in run.stderr, run.stderr
 
 
 def test_a_system_that_cannot_fork_safely_needs_no_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ four times the time. The threads are those of Numba's own parallel loops.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache, wraps
 from threading import Lock
@@ -81,6 +82,22 @@ def _team() -> tuple[int, int, int]:
 @cache
 def _start() -> int:
     return int(llvm.address_of_symbol("numba_parallel_for"))
+
+
+def _work_alone() -> None:
+    """Give the teams of a forked process one thread if its parent began Numba's threads, which the fork does not copy.
+
+    GNU's OpenMP would end the process if it asked for them.
+    """
+    try:
+        numba.threading_layer()
+    except ValueError:  # none had begun: this process begins its own
+        return
+    config.NUMBA_NUM_THREADS = 1
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_work_alone)
 
 
 @intrinsic
