@@ -13,7 +13,7 @@ import numpy as np
 from accel.evaluation.significance import bootstrap, interval_of_means
 from accel.evaluation.syntaxgym import CIRCUITS, circuit_of
 from examples.claims import LOWER
-from examples.markdown import compared, spread, table, with_interval
+from examples.markdown import compared, of_seeds, spread, table, with_interval
 from examples.result_files import (
     ESTIMATED,
     MODELS,
@@ -176,16 +176,27 @@ def orders(results: Sequence[Result]) -> str:
 def differences(results: Sequence[Result]) -> str:
     """Return the differences of models of one experiment and seed, with paired bootstrap intervals over sentences.
 
-    Results on documents have no such intervals, since the sentences of a document are not independent.
+    The sentences of a document are not independent: there the interval is Student's, over the documents.
     """
     rows = []
-    for one, other in combinations((result for result in results if "rows" in result and not of_documents(result)), 2):
+    for one, other in combinations((result for result in results if "rows" in result), 2):
         if (trained_on(one), one["seed"]) == (trained_on(other), other["seed"]):
             names = f"{NAMES[one['model']]} minus {NAMES[other['model']]}"
             first, second = (np.array([row[:2] for row in result["rows"]], float).T for result in (one, other))
-            nats = bootstrap([first[0], first[1], second[1]], _nats, paired=True)
             f1 = ""
-            if len(one["rows"][0]) == len(other["rows"][0]) == 5 and value_of(one, "F1") is not None:
+            if of_documents(one):
+                sizes = [n_sentences for n_sentences, _ in one["perplexity"]["documents"]]
+                first, second = (np.add.reduceat(x, np.cumsum([0, *sizes[:-1]]), axis=1) for x in (first, second))
+                if len(sizes) < 2:
+                    continue
+                nats = of_seeds(((second[1] - first[1]) / first[0]).tolist())
+            else:
+                nats = bootstrap([first[0], first[1], second[1]], _nats, paired=True)
+            if (
+                not of_documents(one)
+                and len(one["rows"][0]) == len(other["rows"][0]) == 5
+                and value_of(one, "F1") is not None
+            ):
                 brackets = [np.array(result["rows"], float).T[2:] for result in (one, other)]
                 f1 = with_interval(bootstrap([*brackets[0], *brackets[1]], _f1, paired=True), 2)
             rows.append((trained_on(one), names, str(one["seed"]), with_interval(nats, 4), f1))

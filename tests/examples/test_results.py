@@ -203,6 +203,15 @@ def test_equal_differences_have_no_spread() -> None:
     assert tg_terminals[1:4] == ["TG minus TXL (terminals)", "0", "+1.0000 (+1.0000 to +1.0000)"]
 
 
+def test_differences_on_documents_have_an_interval_over_the_documents() -> None:
+    """By one and by three nats a word on two documents, 2 on average; Student's quantile is 12.7."""
+    one, other = result("tg", 1.0), result("txl_cc", 1.0)
+    for each, logps in ((one, (-1, -1, -1, -1)), (other, (1, 1, 5, 5))):
+        each["perplexity"]["documents"] = [[2, 9], [2, 2]]
+        each["rows"] = [[2, logp] for logp in logps]
+    assert "| +2.0000 (-10.7062 to +14.7062) |  |" in differences([one, other])
+
+
 def test_a_seed_with_a_model_of_words_alone_has_no_proposals() -> None:
     assert evaluated(TOY[2:]).count("\n") == 1
 

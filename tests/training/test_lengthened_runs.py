@@ -110,25 +110,19 @@ def test_why_a_training_ended() -> None:
     assert why_ended([2.0], training) == why_ended([2.0, 3.0], average) == ("", "")
 
 
+@pytest.mark.parametrize(("validate_every", "steps", "is_over"), [(1, 7, 6), (4, 8, 1)])
 def test_a_restart_is_not_moved_to_a_validation_that_is_over(
-    house: House, tmp_path: Path, run_grove: Grove, mistake: Callable[..., str]
-) -> None:
-    directory, averaged = tmp_path / "run", ("optimizer=nt_asgd", "schedule=constant", "validate_every=1")
+    house: House, tmp_path: Path, run_grove: Grove, mistake: Callable[..., str], validate_every: int, steps: int,
+    is_over: int,
+) -> None:  # fmt: skip
+    """With `validate_every` 4 that of the former last step, 6, does not count: number 2 is that of step 8."""
+    directory, averaged = (
+        tmp_path / "run",
+        ("optimizer=nt_asgd", "schedule=constant", f"validate_every={validate_every}"),
+    )
     options = [word for setting in averaged for word in ("--set", setting)]
     assert run_grove(*train(directory, house.data, "--validation", str(house.valid), *options))[0] == 0
-    again = ("train", "--out", directory, "--resume", "--steps", 7, "--set")
-    wrong = "restart_after: 6, but validation 6 is over; use 7 or more, or 0"
-    assert mistake(*again, "restart_after=6") == wrong
-    assert run_grove(*again, "restart_after=7")[0] == 0
-
-
-def test_a_restart_may_come_at_a_validation_in_place_of_the_dropped_one(
-    house: House, tmp_path: Path, run_grove: Grove, mistake: Callable[..., str]
-) -> None:
-    """The validation of the former last step, 6, does not count: number 2 is that of step 8."""
-    directory, averaged = tmp_path / "run", ("optimizer=nt_asgd", "schedule=constant", "validate_every=4")
-    options = [word for setting in averaged for word in ("--set", setting)]
-    assert run_grove(*train(directory, house.data, "--validation", str(house.valid), *options))[0] == 0
-    again = ("train", "--out", directory, "--resume", "--steps", 8, "--set")
-    assert "restart_after: 1, but validation 1 is over; use 2 or more" in mistake(*again, "restart_after=1")
-    assert run_grove(*again, "restart_after=2")[0] == 0
+    again = ("train", "--out", directory, "--resume", "--steps", steps, "--set")
+    wrong = f"restart_after: {is_over}, but validation {is_over} is over; use {is_over + 1} or more, or 0"
+    assert mistake(*again, f"restart_after={is_over}") == wrong
+    assert run_grove(*again, f"restart_after={is_over + 1}")[0] == 0
